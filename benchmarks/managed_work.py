@@ -23,7 +23,7 @@ from slackwater import AddFile, Snapshot, Transaction
 from slackwater.lake.lake import LogLake
 from slackwater.owner.embedded import EmbeddedOwner
 from slackwater.owner.served.server import Binding, OwnerServer
-from slackwater.owner.state import roots as places
+from slackwater.owner.state import table_stores as places
 from slackwater.storage.local_store import LocalObjectStore
 from slackwater.transaction.transaction import CommitResult
 

@@ -22,10 +22,10 @@ from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.owner.api.commits import CommitConflict, CommitRequest, CommitResponse, OwnershipProposal
 from slackwater.owner.database.database import Database
 from slackwater.owner.embedded import EmbeddedOwner
-from slackwater.owner.served.client.client import HttpOwner
-from slackwater.owner.served.client.patience import ClientClock
+from slackwater.owner.served.client.deadline import ClientClock
+from slackwater.owner.served.client.http_owner import HttpOwner
 from slackwater.owner.state.clock import OwnerClock
-from slackwater.owner.state.roots import Places
+from slackwater.owner.state.table_stores import TableStores
 from slackwater.protocol.actions.file_names import COMMITS_DIRECTORY, commit_path, staged_path
 from slackwater.storage.open import open_store
 from slackwater.storage.store import ObjectStore
@@ -76,7 +76,7 @@ class SteppedStore:
         self._store.delete(paths)
 
 
-class SteppedPlaces(Places):
+class SteppedPlaces(TableStores):
     """Places whose stores tell `step` what they do."""
 
     def __init__(self, step: Step, *rest: Any) -> None:
@@ -114,7 +114,7 @@ class OwnedLake:
         **settings: Any,
     ) -> EmbeddedOwner:
         """The owner in this process; it backfills on request only, unless the settings say otherwise."""
-        places = Places(self.root, roots) if step is None else SteppedPlaces(step, self.root, roots)
+        places = TableStores(self.root, roots) if step is None else SteppedPlaces(step, self.root, roots)
         owner = EmbeddedOwner(Database(self.database), places, clock, **{"backfill_delay_s": None, **settings})
         self._stack.callback(owner.close)
         return owner

@@ -29,7 +29,7 @@ from slackwater.errors import (
 )
 from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.owner.api.commits import CommitConflict, CommitResponse
-from slackwater.owner.publish.garbage import GRACE_MS
+from slackwater.owner.publish.orphaned_files import GRACE_MS
 from slackwater.owner.state.clock import OwnerClock
 from slackwater.protocol.actions.file_names import commit_path, staged_path
 from tests.contract.owners import (

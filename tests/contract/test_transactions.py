@@ -258,7 +258,7 @@ def test_a_lone_commit_and_a_new_table_come_after_a_time_slice_of_the_same_milli
 def sliced(shelf: Shelf, at_ms: int, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Cut]:
     """Begin a time slice; when this returns it is answered, or waits for others. What is returned waits for it."""
     waits, answers, looks = threading.Event(), [], itertools.count()
-    is_told = time_slices.is_told
+    is_told = time_slices.has_conflicting_reservation
 
     def seen(*arguments: Any) -> bool:
         found = is_told(*arguments)
@@ -271,7 +271,7 @@ def sliced(shelf: Shelf, at_ms: int, monkeypatch: pytest.MonkeyPatch) -> Callabl
         answers.append(shelf.owner.cut(at_ms))
         waits.set()
 
-    monkeypatch.setattr(time_slices, "is_told", seen)
+    monkeypatch.setattr(time_slices, "has_conflicting_reservation", seen)
     thread = threading.Thread(target=ask)
     thread.start()
     assert waits.wait(PATIENCE_S)
@@ -313,14 +313,14 @@ def test_a_time_slice_waits_for_who_was_told_a_second_that_is_over_and_no_day_th
 
 
 def test_a_time_slice_waits_for_nobody_whose_day_is_not_over(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    found, is_told = [], time_slices.is_told
+    found, is_told = [], time_slices.has_conflicting_reservation
 
     def seen(*arguments: Any) -> bool:
         found.append(is_told(*arguments))
         # What is waited for would take its time.
         return False
 
-    monkeypatch.setattr(time_slices, "is_told", seen)
+    monkeypatch.setattr(time_slices, "has_conflicting_reservation", seen)
     txn = shelf.txn().write(shelf.a)
     txn.ask("day")
     shelf.later(10)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slackwater.owner.state.waiting import Changes
+from slackwater.owner.state.notifications import ChangeNotifier
 from tests.contract.owners import DATABASES
 from tests.contract.postgres import shared_server
 from tests.faults.shared_lake import Place
@@ -23,11 +23,11 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """How often, and how long, commits of this process waited for others."""
     found: list[float] = []
-    wait = Changes.wait
+    wait = ChangeNotifier.wait
 
-    def counted(changes: Changes, seconds: float) -> None:
+    def counted(changes: ChangeNotifier, seconds: float) -> None:
         found.append(seconds)
         wait(changes, seconds)
 
-    monkeypatch.setattr(Changes, "wait", counted)
+    monkeypatch.setattr(ChangeNotifier, "wait", counted)
     return found

@@ -12,14 +12,14 @@ from threading import Barrier, Thread
 from typing import Any
 
 from slackwater.lake.lake import LogLake
-from slackwater.owner import embedded, transfers
+from slackwater.owner import embedded, ownership_transfer
 from slackwater.owner.commit import ratification
 from slackwater.owner.commit.allocation import Allocation
-from slackwater.owner.commit.commits import Commits
+from slackwater.owner.commit.pipeline import CommitPipeline
 from slackwater.owner.embedded import EmbeddedOwner
+from slackwater.owner.ownership_transfer import OwnershipTransfer
 from slackwater.owner.publish.backfill import Backfill
 from slackwater.owner.state.clock import OwnerClock
-from slackwater.owner.transfers import Transfers
 from slackwater.protocol.actions.files import AddFile
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.local_store import LocalObjectStore
@@ -62,11 +62,11 @@ class Point:
 
 COMMIT = {
     "a version given out, its database transaction open": Point(Allocation, "allocate"),
-    "a version given out": Point(Commits, "_allocate_batch"),
+    "a version given out": Point(CommitPipeline, "_allocate_batch"),
     "the commit written, not yet visible": Point(os, "link", _STAGED + _HIDDEN, afterwards=False),
     "the commit staged": Point(LocalObjectStore, "put_if_absent", _STAGED),
     "ratified, its database transaction open": Point(ratification, "ratify"),
-    "ratified, not yet answered": Point(Commits, "_ratify_batch"),
+    "ratified, not yet answered": Point(CommitPipeline, "_ratify_batch"),
     "answered, its backfill not asked for": Point(Backfill, "soon", afterwards=False),
 }
 BACKFILL = {
@@ -85,30 +85,30 @@ BACKFILL_BY_ITSELF = {
 TAKE = {
     "the commit written, not yet visible": Point(os, "link", _STAGED + _HIDDEN, afterwards=False),
     "the commit staged": Point(LocalObjectStore, "put_if_absent", _STAGED),
-    "promised, its database transaction open": Point(Transfers, "_promise"),
-    "promised": Point(Transfers, "_finish_take", afterwards=False),
+    "promised, its database transaction open": Point(OwnershipTransfer, "_promise"),
+    "promised": Point(OwnershipTransfer, "_finish_take", afterwards=False),
     "before the put-if-absent": Point(LocalObjectStore, "put_if_absent", _BACKFILLED, afterwards=False),
     "the put-if-absent half done": Point(os, "link", _LOG + _HIDDEN, afterwards=False),
     "after the put-if-absent": Point(LocalObjectStore, "put_if_absent", _BACKFILLED),
-    "activated, its database transaction open": Point(Transfers, "_activate"),
-    "activated, not yet answered": Point(Transfers, "_response", afterwards=False),
+    "activated, its database transaction open": Point(OwnershipTransfer, "_activate"),
+    "activated, not yet answered": Point(OwnershipTransfer, "_response", afterwards=False),
 }
 LOST_TAKE = {
-    "lost, not yet forgotten": Point(transfers, "_forget", afterwards=False),
-    "lost, forgotten in an open database transaction": Point(transfers, "_forget"),
+    "lost, not yet forgotten": Point(ownership_transfer, "_forget", afterwards=False),
+    "lost, forgotten in an open database transaction": Point(ownership_transfer, "_forget"),
     "forgotten, its file not yet deleted": Point(LocalObjectStore, "delete", _STAGED, afterwards=False),
 }
 RELEASE = {
     "backfilled": Point(Backfill, "now"),
     "the commit written, not yet visible": Point(os, "link", _STAGED + _HIDDEN, afterwards=False),
     "the commit staged": Point(LocalObjectStore, "put_if_absent", _STAGED),
-    "commits stopped, its database transaction open": Point(Transfers, "_stop_commits"),
-    "commits stopped": Point(Transfers, "_finish_release", afterwards=False),
+    "commits stopped, its database transaction open": Point(OwnershipTransfer, "_stop_commits"),
+    "commits stopped": Point(OwnershipTransfer, "_finish_release", afterwards=False),
     "before the put-if-absent": Point(LocalObjectStore, "put_if_absent", _BACKFILLED, afterwards=False),
     "the put-if-absent half done": Point(os, "link", _LOG + _HIDDEN, afterwards=False),
     "after the put-if-absent": Point(LocalObjectStore, "put_if_absent", _BACKFILLED),
-    "let go, its database transaction open": Point(Transfers, "_let_go"),
-    "let go, not yet answered": Point(Transfers, "_response", afterwards=False),
+    "let go, its database transaction open": Point(OwnershipTransfer, "_let_go"),
+    "let go, not yet answered": Point(OwnershipTransfer, "_response", afterwards=False),
 }
 REPAIR = {
     "versions given back, its database transaction open": Point(embedded, "free_abandoned"),

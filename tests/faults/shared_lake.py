@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from slackwater.lake.lake import LogLake
-from slackwater.owner.publish.garbage import GRACE_MS
+from slackwater.owner.publish.orphaned_files import GRACE_MS
 from slackwater.owner.state.clock import OwnerClock
 from slackwater.scan.snapshot import Snapshot
 from tests.faults.dying_owner import SCHEMA, append, kill_while, opened

@@ -15,7 +15,7 @@ import pytest
 
 from slackwater.errors import CommitOwnerRequired, TableNotFound
 from slackwater.lake.lake import LogLake
-from slackwater.owner.publish.garbage import GRACE_MS
+from slackwater.owner.publish.orphaned_files import GRACE_MS
 from slackwater.owner.state.clock import OwnerClock, is_dead
 from slackwater.scan.snapshot import Snapshot
 from tests.contract.owners import eventually

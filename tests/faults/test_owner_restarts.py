@@ -20,8 +20,8 @@ from slackwater.lake.lake import LogLake
 from slackwater.owner.commit import ratification
 from slackwater.owner.commit.allocation import Allocation
 from slackwater.owner.database.database import Database
+from slackwater.owner.ownership_transfer import OwnershipTransfer
 from slackwater.owner.publish.backfill import Backfill
-from slackwater.owner.transfers import Transfers
 from slackwater.scan.snapshot import Snapshot
 from tests.contract.owners import at_once, landed, new_lake, proposal, releasing, table_of
 from tests.contract.postgres import PostgresServer, shared_server
@@ -154,10 +154,10 @@ STEPS: dict[str, tuple[Any, str]] = {
     "a version is given out": (Allocation, "allocate"),
     "a commit is ratified": (ratification, "ratify"),
     "a backfill is recorded": (Backfill, "_record"),
-    "a promise is made": (Transfers, "_promise"),
-    "a table is activated": (Transfers, "_activate"),
-    "commits are stopped": (Transfers, "_stop_commits"),
-    "a table is let go": (Transfers, "_let_go"),
+    "a promise is made": (OwnershipTransfer, "_promise"),
+    "a table is activated": (OwnershipTransfer, "_activate"),
+    "commits are stopped": (OwnershipTransfer, "_stop_commits"),
+    "a table is let go": (OwnershipTransfer, "_let_go"),
 }
 
 

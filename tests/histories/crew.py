@@ -21,7 +21,7 @@ import httpx
 from slackwater.lake.lake import LogLake
 from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.owner.embedded import EmbeddedOwner
-from slackwater.owner.served.client.client import HttpOwner
+from slackwater.owner.served.client.http_owner import HttpOwner
 from slackwater.owner.state.clock import OwnerClock
 from slackwater.scan.snapshot import Snapshot
 from tests.faults.dying_owner import processes

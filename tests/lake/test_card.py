@@ -15,7 +15,7 @@ from slackwater.lake.lake import LogLake
 from slackwater.lake.transaction import LogTransaction
 from slackwater.owner.api.owner_registry import attach, detach
 from slackwater.owner.embedded import EmbeddedOwner
-from slackwater.owner.served.client.client import HttpOwner
+from slackwater.owner.served.client.http_owner import HttpOwner
 from tests.contract.owners import FakeClock
 from tests.html.well_formed import parsed, words
 

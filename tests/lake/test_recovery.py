@@ -29,7 +29,7 @@ from slackwater.lake.recovery import recovery
 from slackwater.lake.recovery.recovery import RecoveryChoices
 from slackwater.owner.database.database import Database
 from slackwater.owner.embedded import DATABASE_FILE, EmbeddedOwner
-from slackwater.owner.publish.garbage import GRACE_MS
+from slackwater.owner.publish.orphaned_files import GRACE_MS
 from slackwater.owner.recovery.fences import fence_path
 from slackwater.owner.state.clock import OwnerClock
 from slackwater.owner.state.commit_content import content
@@ -277,7 +277,7 @@ class Cut(BaseException):
     """The process ends here."""
 
 
-STEPS = ("put_fence", "publish", "begin_anew", "remember", "forget_table")
+STEPS = ("put_fence", "publish", "reset", "remember", "forget_table")
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -291,7 +291,7 @@ def test_a_recovery_that_is_cut_short_at_any_step_is_done_again(
 
     def cut(*arguments: Any) -> Any:
         calls.append(0)
-        if len(calls) < (1 if step in ("begin_anew", "remember") else 2):
+        if len(calls) < (1 if step in ("reset", "remember") else 2):
             return whole(*arguments)
         if when == "after":
             whole(*arguments)
@@ -318,7 +318,7 @@ def test_a_table_whose_take_over_was_cut_short_is_finished_by_whoever_comes(
         raise Cut
 
     with monkeypatch.context() as patch:
-        patch.setattr("slackwater.owner.transfers.Transfers._put", cut)
+        patch.setattr("slackwater.owner.ownership_transfer.OwnershipTransfer._put", cut)
         with pytest.raises(Cut):
             LogLake.recover_state(root)
     LogLake.recover_state(root)

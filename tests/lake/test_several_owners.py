@@ -23,7 +23,7 @@ from slackwater.lake.several_owners import resolve
 from slackwater.owner.api.timestamp_range import TimestampRange
 from slackwater.owner.api.transactions import TableWrite, TransactionRequest
 from slackwater.owner.embedded import EmbeddedOwner
-from slackwater.owner.locking import Locking
+from slackwater.owner.lock_manager import LockManager
 from tests.contract.owners import SCHEMA, FakeClock, Killed, at_once, new_id
 
 
@@ -185,7 +185,7 @@ def test_a_coordinator_that_dies_at_any_step_leaves_all_or_nothing(
 def test_what_is_in_doubt_stays_locked_until_it_is_settled(lakes: TwoLakes, monkeypatch: pytest.MonkeyPatch) -> None:
     lakes.later()
     tx = both(lakes)
-    monkeypatch.setattr("slackwater.owner.commit.commits.LOCKED_S", 0.0)
+    monkeypatch.setattr("slackwater.owner.commit.pipeline.LOCKED_S", 0.0)
     with monkeypatch.context() as patch:
         patch.setattr(EmbeddedOwner, "finish", lambda *_: (_ for _ in ()).throw(Killed))
         with pytest.raises(Killed):
@@ -257,9 +257,9 @@ def test_who_lost_its_locks_does_not_vote(lakes: TwoLakes, monkeypatch: pytest.M
     """Its process was paused between locking and voting, and others went ahead."""
     lakes.later()
     tx = both(lakes)
-    lock = Locking.lock
+    lock = LockManager.lock
 
-    def paused(self: Locking, request: Any) -> None:
+    def paused(self: LockManager, request: Any) -> None:
         lock(self, request)
         if request.txn_id == tx.id:
             lakes.later(60_000)
@@ -267,11 +267,11 @@ def test_who_lost_its_locks_does_not_vote(lakes: TwoLakes, monkeypatch: pytest.M
             other.snapshot(name_of(self))
             other.rollback()
 
-    def name_of(locking: Locking) -> str:
+    def name_of(locking: LockManager) -> str:
         return next(n for n, lake in lakes.lakes.items() if lake.owner._locking is locking)  # type: ignore[attr-defined]
 
     with monkeypatch.context() as patch:
-        patch.setattr(Locking, "lock", paused)
+        patch.setattr(LockManager, "lock", paused)
         with pytest.raises(LockTimeout, match="before it could vote"):
             tx.commit()
     assert lakes.versions() == (0, 0)
@@ -307,7 +307,7 @@ def test_a_table_is_not_given_back_while_a_vote_for_it_stands(lakes: TwoLakes, m
         patch.setattr(EmbeddedOwner, "finish", lambda *_: (_ for _ in ()).throw(Killed))
         with pytest.raises(Killed):
             tx.commit()
-    monkeypatch.setattr("slackwater.owner.transfers._PATIENCE_S", 0.0)
+    monkeypatch.setattr("slackwater.owner.ownership_transfer._PATIENCE_S", 0.0)
     with pytest.raises(CommitError):
         lakes.one.release("one")
     resolve([lakes.one.owner, lakes.two.owner])

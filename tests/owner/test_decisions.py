@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.owner.distributed import KEPT_MS
 from slackwater.owner.embedded import EmbeddedOwner
+from slackwater.owner.two_phase_commit import KEPT_MS
 from tests.contract.owners import DATABASES, START_MS, FakeClock, new_lake
 
 ONE, OTHER = str(uuid.uuid4()), str(uuid.uuid4())

@@ -18,7 +18,7 @@ from slackwater.owner.api.commits import CommitConflict
 from slackwater.owner.database.schema import commits
 from slackwater.owner.embedded import EmbeddedOwner
 from slackwater.owner.state.clock import LEASE_MS, OwnerClock
-from slackwater.owner.state.heads import TURN_MS
+from slackwater.owner.state.log_head import TURN_MS
 from tests.contract.owners import (
     DATABASES,
     PATIENCE_S,
@@ -229,7 +229,7 @@ def test_a_commit_that_others_ratified_and_purged_while_its_writer_slept_is_foun
         purging.owner.backfill_to_version(table.table_id)
         assert rows(table) == []
         if not readable:
-            monkeypatch.setattr("slackwater.owner.commit.told_by_log.transaction_at", _cannot_be_read)
+            monkeypatch.setattr("slackwater.owner.commit.log_lookup.transaction_at", _cannot_be_read)
         awake.set()
 
     one, other, none = at_once(lambda: first.commit(table.append(1)), sleep_behind, purge)

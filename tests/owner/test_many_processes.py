@@ -15,10 +15,10 @@ _WRITER = """
 import sys
 from slackwater.owner.database.database import Database
 from slackwater.owner.embedded import EmbeddedOwner
-from slackwater.owner.state.roots import Places
+from slackwater.owner.state.table_stores import TableStores
 from tests.contract.owners import Table, landed
 root, database, table_id, count = sys.argv[1:]
-owner = EmbeddedOwner(Database(database), Places(root))
+owner = EmbeddedOwner(Database(database), TableStores(root))
 table = Table(owner, table_id, "", None)
 print("ready", flush=True)
 sys.stdin.readline()

@@ -12,14 +12,14 @@ import pytest
 import sqlalchemy as sa
 
 from slackwater.errors import LockTimeout
-from slackwater.owner.commit.attempts import Attempt, Blocked
+from slackwater.owner.commit.allocation_outcomes import Attempt, WaitForLock
 from slackwater.owner.database.schema import commits, tables
 from slackwater.owner.embedded import EmbeddedOwner
 from slackwater.owner.state import clock as clock_module
 from slackwater.owner.state.clock import OwnerClock, is_dead
-from slackwater.owner.state.heads import TURN_MS, Turn
-from slackwater.owner.state.owner_time import owner_now
-from slackwater.owner.state.promises import live_promises
+from slackwater.owner.state.log_head import TURN_MS, PriorityReservation
+from slackwater.owner.state.shared_clock import read_clock
+from slackwater.owner.state.timestamp_reservations import active_reservations
 from tests.contract.owners import DATABASES, START_MS, FakeClock, OwnedLake, Table, created, foreign_holder, new_lake
 from tests.contract.transactions import Txn
 
@@ -57,7 +57,7 @@ def lake(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def now_of(owner: EmbeddedOwner) -> int:
-    return owner.database.read(lambda c: owner_now(c, owner._clock))
+    return owner.database.read(lambda c: read_clock(c, owner._clock))
 
 
 def is_blocked(owner: EmbeddedOwner, table: Table) -> bool:
@@ -65,7 +65,7 @@ def is_blocked(owner: EmbeddedOwner, table: Table) -> bool:
     request = table.request(table.latest + 1)
     attempt = Attempt.alone(request, request.commit_id, "nobody", 30_000)
     (outcome,) = owner._commits._allocate_batch([attempt])
-    return isinstance(outcome, Blocked)
+    return isinstance(outcome, WaitForLock)
 
 
 @pytest.mark.parametrize("skew_ms", SKEWS_MS)
@@ -116,7 +116,7 @@ def test_the_turn_that_one_process_gave_counts_for_the_other(lake: OwnedLake, sk
     for owner in (two.one, two.one):
         owner.commit(late)
     turn = two.other.database.read(
-        lambda c: Turn.of(c.execute(sa.select(tables).where(tables.c.name == two.a.name)).one())
+        lambda c: PriorityReservation.of(c.execute(sa.select(tables).where(tables.c.name == two.a.name)).one())
     )
     assert turn.commit_id == late.commit_id
     assert turn.is_of_another("somebody", now_of(two.other))
@@ -191,7 +191,7 @@ def test_what_was_promised_to_one_who_then_wrote_nothing_holds_nobody_up(lake: O
     txn = Txn(two.one).read(two.a)
     txn.ask(holds=[two.b])
     txn.commit()
-    assert two.other.database.read(lambda c: live_promises(c, [two.b.table_id], 0, is_dead)) == []
+    assert two.other.database.read(lambda c: active_reservations(c, [two.b.table_id], 0, is_dead)) == []
     assert not is_blocked(two.other, two.b)
 
 

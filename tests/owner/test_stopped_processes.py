@@ -182,6 +182,6 @@ def test_a_commit_that_could_not_be_ratified_in_time_did_certainly_not_land(
 
 
 def test_processes_are_named_by_their_numbers() -> None:
-    from slackwater.owner.database.turns import _holders
+    from slackwater.owner.database.writer_queue import _holders
 
     assert "another process" in _holders(Path(f"/nowhere/{os.getpid()}"))

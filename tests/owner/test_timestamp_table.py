@@ -10,9 +10,9 @@ import pytest
 import sqlalchemy as sa
 
 from slackwater.owner.api.transactions import TransactionResponse
-from slackwater.owner.commit.attempts import Attempt, Given
-from slackwater.owner.commit.commits import Commits
-from slackwater.owner.commit.ratification import Pending, Staged
+from slackwater.owner.commit.allocation_outcomes import Attempt, VersionsAllocated
+from slackwater.owner.commit.pipeline import CommitPipeline
+from slackwater.owner.commit.ratification import AwaitingEarlierVersions, StagedCommits
 from slackwater.owner.commit.staging import content_of
 from slackwater.owner.database.schema import commits, transactions
 from slackwater.owner.embedded import EmbeddedOwner
@@ -40,7 +40,7 @@ class Kit:
         """A transaction of both tables whose process ends before or after the step `when`."""
         other = self.lake.embedded(clock=self.clock.owner_clock(holder=dead_holder()))
         txn = Txn(other).write(self.a).write(self.b)
-        step = getattr(Commits, when.partition(" ")[2])
+        step = getattr(CommitPipeline, when.partition(" ")[2])
 
         def dies(*arguments: Any) -> Any:
             if when.startswith("after"):
@@ -48,10 +48,10 @@ class Kit:
             raise Killed
 
         with monkeypatch.context() as patch:
-            patch.setattr(Commits, when.partition(" ")[2], dies)
+            patch.setattr(CommitPipeline, when.partition(" ")[2], dies)
             # Of a process that is killed nothing is given back.
-            patch.setattr(Commits, "_give_back", lambda *_: None)
-            patch.setattr(Commits, "end", lambda *_: None)
+            patch.setattr(CommitPipeline, "_give_back", lambda *_: None)
+            patch.setattr(CommitPipeline, "end", lambda *_: None)
             with pytest.raises(Killed):
                 other.commit_transaction(txn.request())
         return txn
@@ -110,7 +110,7 @@ def test_a_transaction_behind_a_version_that_was_given_back_lands_whole(kit: Kit
     dead = kit.lake.embedded(clock=kit.clock.owner_clock(holder=dead_holder()))
     lost = Txn(dead).write(kit.a)
     steps = dead._commits
-    assert isinstance(steps.allocate(steps.attempt(lost.request())), Given)
+    assert isinstance(steps.allocate(steps.attempt(lost.request())), VersionsAllocated)
     txn = Txn(kit.owner).write(kit.a, may_move=True).write(kit.b, may_move=True)
     response = txn.commit()
     assert {c.commit.version for c in response.commits.values()} == {1}
@@ -126,7 +126,7 @@ def test_no_table_shows_a_transaction_before_the_others_do(kit: Kit) -> None:
     for txn in (first, second):
         attempt = steps.attempt(txn.request())
         given = steps.allocate(attempt)
-        assert isinstance(given, Given)
+        assert isinstance(given, VersionsAllocated)
         content = content_of(attempt, given)
         steps.stage(content)
         files.append(content.staged)
@@ -142,9 +142,9 @@ def test_what_is_ratified_together_counts_no_sooner_than_what_is_before_it(kit: 
     """In one batch: a transaction that has to wait in one table, and a commit behind it in the other."""
     steps = kit.owner._commits
 
-    def staged(attempt: Attempt) -> Staged:
+    def staged(attempt: Attempt) -> StagedCommits:
         given = steps.allocate(attempt)
-        assert isinstance(given, Given)
+        assert isinstance(given, VersionsAllocated)
         content = content_of(attempt, given)
         steps.stage(content)
         return content.staged
@@ -152,7 +152,7 @@ def test_what_is_ratified_together_counts_no_sooner_than_what_is_before_it(kit: 
     first = staged(steps.alone(kit.a.append(1)))
     both = staged(steps.attempt(Txn(kit.owner).write(kit.a, may_move=True).write(kit.b, may_move=True).request()))
     behind = staged(steps.alone(kit.b.append(1)))
-    assert steps._ratify_batch([behind, both]) == [Pending(1), Pending(1)]
+    assert steps._ratify_batch([behind, both]) == [AwaitingEarlierVersions(1), AwaitingEarlierVersions(1)]
     assert (kit.a.latest, kit.b.latest) == (0, 0)
     assert isinstance(steps._ratify_batch([first])[0], TransactionResponse)
     assert isinstance(steps._ratify_batch([both])[0], TransactionResponse)

@@ -23,7 +23,7 @@ from slackwater.owner.api.transactions import (
     TransactionResponse,
 )
 from slackwater.owner.api.transactions import Item as OwnedItem
-from slackwater.owner.state.owner_time import OwnerTime
+from slackwater.owner.state.shared_clock import SharedTime
 from tests.histories.history import Append, AsOf, Item, Outcome, PartitionRead, Read
 from tests.histories.history import TableRead as ReadOfTable
 from tests.simulation import steps
@@ -413,7 +413,7 @@ def slice_at(world: World, recorder: Recorder, process: Process) -> Steps[None]:
 
 
 def _instant(world: World, recorder: Recorder, process: Process) -> int:
-    now_ms = process.owner.database.read(lambda c: OwnerTime.of(c, process.clock).now_ms)
+    now_ms = process.owner.database.read(lambda c: SharedTime.of(c, process.clock).now_ms)
     given = [tried.commit_timestamp_ms for tried in recorder.tried if tried.commit_timestamp_ms]
     earlier = [answer.at_ms for answer in recorder.slices]
     past = [at_ms + step for at_ms in given for step in (-1, 0, 1)] + earlier

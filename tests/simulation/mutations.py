@@ -11,13 +11,13 @@ from unittest import mock
 from slackwater.owner import embedded
 from slackwater.owner.commit import allocation
 from slackwater.owner.commit.allocation import _Work
-from slackwater.owner.commit.attempts import Attempt, Given, read_items, written_items
-from slackwater.owner.commit.flips import Flip
-from slackwater.owner.state import abandoned, read_timestamps
+from slackwater.owner.commit.allocation_outcomes import Attempt, VersionsAllocated, read_items, written_items
+from slackwater.owner.commit.ratify_in_order import OrderedRatification
+from slackwater.owner.state import expired_allocations, read_timestamps
 from slackwater.owner.state.clock import OwnerClock
-from slackwater.owner.state.owner_time import OwnerTime
 from slackwater.owner.state.read_timestamps import ReadTimestampTable
-from slackwater.owner.time import asked_times
+from slackwater.owner.state.shared_clock import SharedTime
+from slackwater.owner.time import timestamp_requests
 from tests.simulation.world import Process, World
 
 
@@ -44,26 +44,26 @@ def _without_read_timestamps_filled() -> Any:
 
 
 def _without_last() -> Any:
-    return mock.patch.object(OwnerTime, "now_ms", property(lambda self: self.clock_ms))
+    return mock.patch.object(SharedTime, "now_ms", property(lambda self: self.clock_ms))
 
 
 def _without_served() -> Any:
-    real = OwnerTime.of
+    real = SharedTime.of
 
-    def of(*arguments: Any) -> OwnerTime:
+    def of(*arguments: Any) -> SharedTime:
         time = real(*arguments)
         time.served_ms = 0
         return time
 
-    return mock.patch.object(OwnerTime, "of", staticmethod(of))
+    return mock.patch.object(SharedTime, "of", staticmethod(of))
 
 
 def _with_tables_one_by_one() -> Any:
-    def joined(self: Flip, txn_id: str) -> list[str]:
+    def joined(self: OrderedRatification, txn_id: str) -> list[str]:
         nexts = ((table_id, self._next(table_id)) for table_id in self.rows)
         return [table_id for table_id, commit in nexts if commit is not None and commit.txn_id == txn_id]
 
-    return mock.patch.object(Flip, "_joined", joined)
+    return mock.patch.object(OrderedRatification, "_joined", joined)
 
 
 def _without_overtaken() -> Any:
@@ -78,7 +78,7 @@ def _with_pruning_that_is_forgotten() -> Any:
     def prune(connection: Any, up_to_ms: int) -> None:
         connection.execute(read_timestamps._PRUNE, {"up_to": up_to_ms})
 
-    return mock.patch.object(asked_times, "prune", prune)
+    return mock.patch.object(timestamp_requests, "prune", prune)
 
 
 def _without_log_heads() -> Any:
@@ -90,7 +90,7 @@ def _without_log_heads() -> Any:
         for head in heads:
             head.timestamp_ms = 0
         outcome = real(self, attempt)
-        if not isinstance(outcome, Given):
+        if not isinstance(outcome, VersionsAllocated):
             for head, timestamp_ms in zip(heads, kept, strict=True):
                 head.timestamp_ms = timestamp_ms
         return outcome
@@ -99,17 +99,17 @@ def _without_log_heads() -> Any:
 
 
 def _without_siblings() -> Any:
-    return mock.patch.object(abandoned, "free_transaction", return_value=None)
+    return mock.patch.object(expired_allocations, "free_transaction", return_value=None)
 
 
 @contextmanager
 def _with_time_looked_at_early() -> Iterator[None]:
-    real = OwnerTime.of
-    seen: dict[str, OwnerTime] = {}
+    real = SharedTime.of
+    seen: dict[str, SharedTime] = {}
 
     class Early:
         @staticmethod
-        def of(connection: Any, clock: OwnerClock, items: Sequence[Any]) -> OwnerTime:
+        def of(connection: Any, clock: OwnerClock, items: Sequence[Any]) -> SharedTime:
             return seen.pop("it", None) or real(connection, clock, items)
 
     allocate = allocation.Allocation.allocate
@@ -121,20 +121,20 @@ def _with_time_looked_at_early() -> Iterator[None]:
         return allocate(self, connection, attempts, is_rerun)
 
     with (
-        mock.patch.object(allocation, "OwnerTime", Early),
+        mock.patch.object(allocation, "SharedTime", Early),
         mock.patch.object(allocation.Allocation, "allocate", allocated),
     ):
         yield
     _EARLY.clear()
 
 
-_EARLY: dict[str, OwnerTime] = {}
+_EARLY: dict[str, SharedTime] = {}
 
 
 def _looks_early(world: World) -> None:
     def look(process: Process, attempt: Attempt) -> None:
         items = [*written_items(attempt), *(item for read in attempt.request.reads for item in read_items(read))]
-        _EARLY[attempt.file_id] = process.database.read(lambda c: OwnerTime.of(c, process.clock, items))
+        _EARLY[attempt.file_id] = process.database.read(lambda c: SharedTime.of(c, process.clock, items))
 
     world.before_allocation = look
 

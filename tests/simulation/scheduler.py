@@ -10,9 +10,9 @@ import sqlalchemy as sa
 
 from slackwater.errors import SlackwaterError
 from slackwater.owner.api.commits import LATEST
-from slackwater.owner.commit.commits import settle_abandoned
+from slackwater.owner.commit.pipeline import resolve_expired
 from slackwater.owner.database.schema import commits
-from slackwater.owner.state.heads import RATIFIED
+from slackwater.owner.state.log_head import RATIFIED
 from tests.histories.history import Outcome
 from tests.simulation import steps
 from tests.simulation.clients import Client, slice_at
@@ -228,7 +228,7 @@ class _Schedule:
                 break
             world.now_ms += _HOUR_MS
             for table_id in waiting:
-                settle_abandoned(process.database, process.clock, table_id)
+                resolve_expired(process.database, process.clock, table_id)
         else:
             raise Stuck(f"commits of {waiting} are never settled")
         for table in world.tables:

@@ -1,6 +1,6 @@
 """What an owner does for its clients, one piece after the other: each `yield` lets everybody else go on.
 
-These are the loops of `Commits`, `Locking.lock` and `TimeSlices.cut`, which wait; here a piece that would wait is left
+These are the loops of `CommitPipeline`, `LockManager.lock` and `TimeSlices.cut`, which wait; here a piece that would wait is left
 to be tried again. All pieces are the owner's own. A process that crashes is not resumed.
 """
 
@@ -31,15 +31,26 @@ from slackwater.owner.api.transactions import (
     TransactionRequest,
     TransactionResponse,
 )
-from slackwater.owner.commit import ratification, told_by_log
-from slackwater.owner.commit.attempts import Attempt, Given, Purged, TooEarly, tables_of
-from slackwater.owner.commit.ratification import Freed, Pending, Staged, settle_abandoned
+from slackwater.owner.commit import log_lookup, ratification
+from slackwater.owner.commit.allocation_outcomes import (
+    Attempt,
+    SearchLog,
+    VersionsAllocated,
+    WaitUntilTimestamp,
+    tables_of,
+)
+from slackwater.owner.commit.ratification import (
+    AwaitingEarlierVersions,
+    StagedCommits,
+    VersionsReleased,
+    resolve_expired,
+)
 from slackwater.owner.commit.staging import content_of
-from slackwater.owner.locking import _Patience
-from slackwater.owner.locks import locks
+from slackwater.owner.lock_manager import _WaitBudget
+from slackwater.owner.locks import lock_queue
 from slackwater.owner.publish import backfill as backfilling
 from slackwater.owner.state.commit_files import stage
-from slackwater.owner.state.owner_time import owner_now
+from slackwater.owner.state.shared_clock import read_clock
 from slackwater.owner.time import time_slices as slicing
 from slackwater.protocol.actions.file_names import staged_path
 from tests.simulation.world import Process, World
@@ -79,7 +90,7 @@ Steps: TypeAlias = Generator[Together | Rest | None, Any, T]
 def transaction(
     world: World, process: Process, request: TransactionRequest
 ) -> Steps[TransactionResponse | TransactionConflict]:
-    """As `Commits.commit_transaction`."""
+    """As `CommitPipeline.commit_transaction`."""
     commits = process.owner._commits
     try:
         return (yield from _committed(world, process, commits.attempt(request)))
@@ -91,7 +102,7 @@ def transaction(
 
 
 def lone_commit(world: World, process: Process, request: CommitRequest) -> Steps[CommitResponse | CommitConflict]:
-    """As `Commits.commit`: somebody who knows of no transactions."""
+    """As `CommitPipeline.commit`: somebody who knows of no transactions."""
     answer = yield from _committed(world, process, process.owner._commits.alone(request))
     if isinstance(answer, TransactionConflict):
         return CommitConflict(answer.latest_versions[request.table_id])
@@ -108,21 +119,21 @@ def _committed(world: World, process: Process, attempt: Attempt) -> Steps[Transa
         if isinstance(outcome, SlackwaterError):
             raise outcome
         if isinstance(outcome, TransactionResponse):
-            return told_by_log.completed(store_of, attempt, outcome)
+            return log_lookup.completed(store_of, attempt, outcome)
         if isinstance(outcome, TransactionConflict):
             return outcome
-        if isinstance(outcome, Given):
+        if isinstance(outcome, VersionsAllocated):
             answer = yield from _staged_and_ratified(process, attempt, outcome)
             if answer is not None:
                 return answer
-        elif isinstance(outcome, Purged):
-            told = told_by_log.earlier_result(store_of, attempt, outcome)
+        elif isinstance(outcome, SearchLog):
+            told = log_lookup.find_earlier_result(store_of, attempt, outcome)
             if told is not None:
                 return told
             attempt = replace(attempt, searched_version=outcome.version)
         else:
             yield Rest.A_WHILE
-            if isinstance(outcome, TooEarly):
+            if isinstance(outcome, WaitUntilTimestamp):
                 # A clock that stepped back may never come there.
                 attempt = replace(attempt, has_waited=waits > _LONG)
             elif waits % _DOUBT_EVERY == 0:
@@ -131,7 +142,9 @@ def _committed(world: World, process: Process, attempt: Attempt) -> Steps[Transa
     raise CommitOwnerBusy(f"{request.txn_id}: {outcome}")
 
 
-def _staged_and_ratified(process: Process, attempt: Attempt, given: Given) -> Steps[TransactionResponse | None]:
+def _staged_and_ratified(
+    process: Process, attempt: Attempt, given: VersionsAllocated
+) -> Steps[TransactionResponse | None]:
     commits = process.owner._commits
     files = content_of(attempt, given)
     staged = files.staged
@@ -147,8 +160,8 @@ def _staged_and_ratified(process: Process, attempt: Attempt, given: Given) -> St
         raise CommitUnknown(attempt.who) from error
     if isinstance(outcome, TransactionResponse):
         return files.answer(outcome)
-    if outcome.is_purged and told_by_log.counts(commits._store_of, staged):
-        return files.answer(ratification.answer_of(staged, {}))
+    if outcome.is_purged and log_lookup.is_in_log(commits._store_of, staged):
+        return files.answer(ratification.response_for(staged, {}))
     for part in staged.files:
         yield None
         with suppress(StorageError):
@@ -156,22 +169,22 @@ def _staged_and_ratified(process: Process, attempt: Attempt, given: Given) -> St
     return None
 
 
-def _settled(process: Process, staged: Staged) -> Steps[TransactionResponse | Freed]:
+def _settled(process: Process, staged: StagedCommits) -> Steps[TransactionResponse | VersionsReleased]:
     outcome = yield Together(process, RATIFY, staged)
     for waits in range(1, PATIENCE):
-        if not isinstance(outcome, Pending):
+        if not isinstance(outcome, AwaitingEarlierVersions):
             return outcome
         if waits % _DOUBT_EVERY == 0:
             yield from doubted(process, staged.table_ids)
         yield Rest.A_WHILE
         outcome = process.database.read(lambda c: ratification.outcome_of(c, staged))
-        if isinstance(outcome, Pending) and not outcome.num_before:
+        if isinstance(outcome, AwaitingEarlierVersions) and not outcome.num_before:
             outcome = yield Together(process, RATIFY, staged)
     raise CommitUnknown(staged.who)
 
 
 def locked(process: Process, request: LockRequest) -> Steps[None]:
-    """As `Locking.lock`."""
+    """As `LockManager.lock`."""
     locking, table_ids = process.owner._locking, sorted({item.table_id for item in request.items})
     try:
         for waits in range(1, PATIENCE):
@@ -184,16 +197,16 @@ def locked(process: Process, request: LockRequest) -> Steps[None]:
         else:
             raise LockTimeout(f"{request.txn_id} waited for others")
     except DeadlockDetected:
-        locking._free(lambda c: locks.give_way(c, request.txn_id, owner_now(c, process.clock)))
+        locking._free(lambda c: lock_queue.release_as_victim(c, request.txn_id, read_clock(c, process.clock)))
         raise
     except SlackwaterError:
         with suppress(CommitOwnerUnavailable):
-            locking._free(lambda c: locks.withdraw(c, request.txn_id))
+            locking._free(lambda c: lock_queue.withdraw(c, request.txn_id))
         raise
     for waits in range(1, PATIENCE):
         yield None
         try:
-            locking._settle(request, _Patience(0.0))
+            locking._settle(request, _WaitBudget(0.0))
         except LockTimeout:
             yield Rest.A_WHILE
             if waits % _DOUBT_EVERY == 0:
@@ -243,4 +256,4 @@ def doubted(process: Process, table_ids: Sequence[str]) -> Iterator[None]:
     """Whether those who come first are dead is looked at."""
     for table_id in table_ids:
         yield None
-        settle_abandoned(process.database, process.clock, table_id)
+        resolve_expired(process.database, process.clock, table_id)

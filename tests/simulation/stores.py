@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from slackwater.errors import ObjectExists, ObjectNotFound, StorageError
-from slackwater.owner.state.roots import Places
+from slackwater.owner.state.table_stores import TableStores
 from slackwater.storage.store import ObjectMeta
 
 
@@ -59,7 +59,7 @@ class SimulatedStore:
             self.objects.pop(path, None)
 
 
-class SimulatedPlaces(Places):
+class SimulatedPlaces(TableStores):
     """The tables of a simulated lake, by where they are."""
 
     def __init__(self, root: str, stores: dict[str, SimulatedStore]) -> None:

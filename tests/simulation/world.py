@@ -28,7 +28,7 @@ from slackwater.owner.embedded import EmbeddedOwner
 from slackwater.owner.state import clock
 from slackwater.owner.state.clock import OwnerClock
 from slackwater.owner.state.commit_content import timestamp_of
-from slackwater.owner.time import asked_times
+from slackwater.owner.time import timestamp_requests
 from slackwater.protocol.actions.file_names import commit_path
 from tests.contract.owners import PROTOCOL, START_MS, metadata
 from tests.histories.history import Item, Values
@@ -340,14 +340,17 @@ class Template:
 @contextmanager
 def _laws_of(world: World) -> Iterator[None]:
     """Which processes are dead is the world's to say, and its time is short."""
-    kept = clock.os, clock._started, asked_times.KEPT_MS, asked_times._LEASE_MS
+    kept = clock.os, clock._started, timestamp_requests.KEPT_MS, timestamp_requests._LEASE_MS
     clock.os = _Processes(world)  # type: ignore[assignment]
     clock._started = lambda pid: "1"
-    asked_times.KEPT_MS, asked_times._LEASE_MS = world.settings.read_kept_ms, world.settings.asked_lease_ms
+    timestamp_requests.KEPT_MS, timestamp_requests._LEASE_MS = (
+        world.settings.read_kept_ms,
+        world.settings.asked_lease_ms,
+    )
     try:
         yield
     finally:
-        clock.os, clock._started, asked_times.KEPT_MS, asked_times._LEASE_MS = kept
+        clock.os, clock._started, timestamp_requests.KEPT_MS, timestamp_requests._LEASE_MS = kept
 
 
 @dataclass(frozen=True)

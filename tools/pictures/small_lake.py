@@ -19,7 +19,7 @@ from slackwater.owner.database.database import Database
 from slackwater.owner.database.schema import tables
 from slackwater.owner.embedded import EmbeddedOwner, database_url
 from slackwater.owner.state.clock import OwnerClock, system_ms
-from slackwater.owner.state.roots import Places
+from slackwater.owner.state.table_stores import TableStores
 from slackwater.protocol.actions.file_names import COMMITS_DIRECTORY, LOG
 from slackwater.protocol.actions.files import AddFile
 from slackwater.protocol.schema.schema import LONG, StructField, StructType
@@ -89,7 +89,7 @@ class SmallLake(LogLake):
         return int(owner.database.read(lambda connection: connection.execute(asked).scalar_one()))
 
 
-class _WatchedPlaces(Places):
+class _WatchedPlaces(TableStores):
     """Places whose stores tell `step` of files of commits."""
 
     def __init__(self, root: Path, step: Step | None) -> None:

@@ -112,7 +112,7 @@ class LogLake(LakeMembership):
         from slackwater.lake.recovery.recovery import recover
         from slackwater.owner.database.database import Database, sqlite_file
         from slackwater.owner.embedded import EmbeddedOwner, database_url
-        from slackwater.owner.state.roots import Places
+        from slackwater.owner.state.table_stores import TableStores
 
         url = database_url(root, database)
         file = sqlite_file(url)
@@ -131,7 +131,7 @@ class LogLake(LakeMembership):
 
         def take(name: str, store: ObjectStore, table_id: str) -> None:
             if not lakes:
-                owner = EmbeddedOwner(opened, Places(root, None, storage_options))
+                owner = EmbeddedOwner(opened, TableStores(root, None, storage_options))
                 lakes.append(LogLake(owner, owner.root_url, storage_options))
             lakes[0]._take_anew(name, store, table_id)
 
@@ -161,7 +161,7 @@ class LogLake(LakeMembership):
         CommitOwnerUnavailable.
         """
         require("lake", "a lake")
-        from slackwater.owner.served.client.client import HttpOwner
+        from slackwater.owner.served.client.http_owner import HttpOwner
 
         owner = HttpOwner(url, token, timeout_s, allow_http=allow_http, ca_file=ca_file)
         try:

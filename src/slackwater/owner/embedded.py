@@ -41,29 +41,29 @@ from slackwater.owner.api.transactions import (
     TransactionResponse,
     Vote,
 )
-from slackwater.owner.commit.commits import MAX_BACKLOG, Commits
+from slackwater.owner.commit.pipeline import MAX_BACKLOG, CommitPipeline
 from slackwater.owner.database.database import Database
 from slackwater.owner.database.schema import commits, owner, tables
-from slackwater.owner.distributed import Distributed
-from slackwater.owner.locking import Locking
+from slackwater.owner.lock_manager import LockManager
+from slackwater.owner.monitoring.activity import activity
+from slackwater.owner.monitoring.recent_commits import RecentCommitReader
+from slackwater.owner.ownership_transfer import OwnershipTransfer
 from slackwater.owner.publish.backfill import BACKFILL_DELAY_S, ROWS_KEPT, Backfill
-from slackwater.owner.publish.garbage import GRACE_MS, unrecorded
-from slackwater.owner.publish.recent_commits import RecentCommits
+from slackwater.owner.publish.orphaned_files import GRACE_MS, unrecorded
+from slackwater.owner.publish.unbackfilled_commits import UnbackfilledCommits
+from slackwater.owner.recovery.database_state import UNDER_WAY
 from slackwater.owner.recovery.fences import Fences
-from slackwater.owner.recovery.lake_identity import require_own
-from slackwater.owner.recovery.recovered_state import UNDER_WAY
-from slackwater.owner.state.abandoned import free_abandoned
+from slackwater.owner.recovery.lake_identity import require_same_lake
 from slackwater.owner.state.clock import LEASE_MS, OwnerClock, is_dead
-from slackwater.owner.state.heads import locked_table
-from slackwater.owner.state.owner_time import last_ms, owner_now
+from slackwater.owner.state.expired_allocations import free_abandoned
+from slackwater.owner.state.log_head import locked_table
+from slackwater.owner.state.notifications import ChangeNotifier
 from slackwater.owner.state.read_timestamps import resize
-from slackwater.owner.state.roots import Places
-from slackwater.owner.state.waiting import Changes
-from slackwater.owner.time.asked_times import AskedTimes
+from slackwater.owner.state.shared_clock import last_ms, read_clock
+from slackwater.owner.state.table_stores import TableStores
 from slackwater.owner.time.time_slices import TimeSlices
-from slackwater.owner.transfers import Transfers
-from slackwater.owner.watch.activity import activity
-from slackwater.owner.watch.recent import LatestCommits
+from slackwater.owner.time.timestamp_requests import TimestampRequests
+from slackwater.owner.two_phase_commit import TwoPhaseCommit
 from slackwater.storage.location import LOCAL, parse_location
 from slackwater.storage.store import ObjectStore
 
@@ -77,7 +77,7 @@ class EmbeddedOwner:
     def __init__(
         self,
         database: Database,
-        places: Places,
+        places: TableStores,
         clock: OwnerClock | None = None,
         *,
         endpoint: str | None = None,
@@ -100,20 +100,20 @@ class EmbeddedOwner:
         self._endpoint = endpoint
         self._read_slots = read_slots
         self._owner_id = database.write(self._identity)
-        require_own(database, places)
+        require_same_lake(database, places)
         self._locations: dict[str, str] = {}
         self._backfill = Backfill(database, self._store, self._clock, backfill_delay_s, rows_kept)
-        changes = Changes()
+        changes = ChangeNotifier()
         fences = Fences(self._owner_id)
-        self._commits = Commits(
+        self._commits = CommitPipeline(
             database, self._store, self._clock, max_backlog, lease_ms, changes, fences, self._owner_id
         )
-        self._locking = Locking(database, self._clock, changes=changes)
-        self._distributed = Distributed(database, self._clock, self._commits, self._locking)
-        self._asked_times = AskedTimes(database, self._clock)
-        self._transfers = Transfers(database, places, self._backfill, self._clock, keeps_tables)
-        self._recent = RecentCommits(database, self._store, self._transfers.resume)
-        self._latest = LatestCommits(database, self._store)
+        self._locking = LockManager(database, self._clock, changes=changes)
+        self._distributed = TwoPhaseCommit(database, self._clock, self._commits, self._locking)
+        self._asked_times = TimestampRequests(database, self._clock)
+        self._transfers = OwnershipTransfer(database, places, self._backfill, self._clock, keeps_tables)
+        self._recent = UnbackfilledCommits(database, self._store, self._transfers.resume)
+        self._latest = RecentCommitReader(database, self._store)
         self._slices = TimeSlices(database, places, self._clock, self._transfers.resume, changes)
         # A process that just ends leaves a table that everybody reads.
         self._at_exit = _closer(self)
@@ -141,7 +141,7 @@ class EmbeddedOwner:
         try:
             if when_new is not None and found.read(lambda c: c.execute(sa.select(owner.c.owner_id)).first()) is None:
                 when_new()
-            return cls(found, Places(parse_location(root).url, roots, storage_options), **settings)
+            return cls(found, TableStores(parse_location(root).url, roots, storage_options), **settings)
         except BaseException:
             found.close()
             raise
@@ -282,7 +282,7 @@ class EmbeddedOwner:
 
         def free(connection: Connection) -> bool:
             locked = locked_table(connection, row.table_id)
-            now_ms = owner_now(connection, self._clock)
+            now_ms = read_clock(connection, self._clock)
             return locked is not None and free_abandoned(connection, locked, now_ms, is_dead)
 
         if self._database.write(free):

@@ -17,7 +17,7 @@ import pytest
 from slackwater.errors import NotAuthorized, PathNotAllowed
 from slackwater.owner.api.commits import OwnershipProposal
 from slackwater.owner.embedded import DATABASE_FILE
-from slackwater.owner.served.client.client import HttpOwner
+from slackwater.owner.served.client.http_owner import HttpOwner
 from slackwater.protocol.features.managed_commits import OWNER_NAME
 from slackwater.protocol.properties.properties import MANAGED_COMMIT_OWNER
 from tests.cli.commands import document, error, lines, run, usage_error
@@ -242,7 +242,7 @@ def test_the_command_line_loads_no_server_until_it_serves() -> None:
 
 def test_a_client_needs_no_server_installed() -> None:
     code = (
-        "import slackwater.owner.served.client.client, sys; "
+        "import slackwater.owner.served.client.http_owner, sys; "
         "print([m for m in ('fastapi', 'uvicorn', 'pydantic', 'starlette', 'prometheus_client') if m in sys.modules])"
     )
     program = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

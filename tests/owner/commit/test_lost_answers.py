@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.owner.commit.attempts import Attempt, Given, InFlight
+from slackwater.owner.commit.allocation_outcomes import Attempt, RetryAfterStaging, VersionsAllocated
 from slackwater.owner.embedded import EmbeddedOwner
 from tests.contract.owners import DATABASES, OwnedLake, Table, added, created, new_id, new_lake, with_row_ids
 
@@ -41,11 +41,11 @@ def test_the_same_versions_and_row_ids_are_given_again(lake: OwnedLake) -> None:
         _attempt(table, added(), version=based_on + 1),
     ]
     first = _run(owner, attempts)
-    given = [part for each in first if isinstance(each, Given) for part in each.parts.values()]
+    given = [part for each in first if isinstance(each, VersionsAllocated) for part in each.parts.values()]
     assert [(each.version - based_on, each.shift) for each in given] == [
         (1, None), (2, 10), (3, None),
     ]  # fmt: skip
     assert _run(owner, attempts, is_rerun=True) == first
     # Of another attempt at the same commit nobody knows yet what becomes of it.
     others = [replace(attempt, file_id=new_id()) for attempt in attempts]
-    assert _run(owner, others, is_rerun=True) == [InFlight()] * 3
+    assert _run(owner, others, is_rerun=True) == [RetryAfterStaging()] * 3

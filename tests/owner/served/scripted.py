@@ -9,8 +9,8 @@ import httpx
 import orjson
 
 from slackwater.errors import CommitUnknown, SlackwaterError
-from slackwater.owner.served.client.client import HttpOwner
-from slackwater.owner.served.client.patience import ClientClock
+from slackwater.owner.served.client.deadline import ClientClock
+from slackwater.owner.served.client.http_owner import HttpOwner
 from slackwater.owner.served.wire.errors import error_to_json, status_of
 
 TOKEN = "slw_" + "s" * 43

@@ -20,10 +20,10 @@ from slackwater.owner.api.transactions import (
     Vote,
 )
 from slackwater.owner.api.transactions import TransactionResponse as Response
-from slackwater.owner.served.client.client import HttpOwner
-from slackwater.owner.served.lock_holders import LockHolders
+from slackwater.owner.served.client.http_owner import HttpOwner
+from slackwater.owner.served.priority_transactions import LockHolders
 from slackwater.owner.served.settings import ServedSettings
-from slackwater.owner.served.workers import Workers
+from slackwater.owner.served.worker_pools import WorkerPools
 from tests.owner.served.memory_owner import MemoryOwner
 from tests.owner.served.serving import commit_request, new_id, served, taken
 
@@ -50,7 +50,7 @@ def test_a_lock_that_is_free_passes_those_that_are_waited_for() -> None:
     free = threading.Event()
 
     async def crowd() -> str:
-        workers = Workers(ONE)
+        workers = WorkerPools(ONE)
         async with anyio.create_task_group() as group:
             for _ in range(3):
                 group.start_soon(workers.lock, _held_until(free), 60.0)
@@ -67,7 +67,7 @@ def test_who_waits_for_locks_keeps_nobody_from_committing(is_awaited: bool) -> N
     free = threading.Event()
 
     async def crowd() -> int:
-        workers = Workers(ONE)
+        workers = WorkerPools(ONE)
         async with anyio.create_task_group() as group:
             for _ in range(3):
                 group.start_soon(workers.lock, _held_until(free), 60.0)
@@ -83,7 +83,7 @@ def test_commits_that_wait_for_a_lock_are_passed_by_the_one_that_they_wait_for()
     free = threading.Event()
 
     async def crowd() -> None:
-        workers = Workers(ONE)
+        workers = WorkerPools(ONE)
         async with anyio.create_task_group() as group:
             for _ in range(3):
                 group.start_soon(workers.ratify, lambda _: free.wait(), None)
@@ -99,7 +99,7 @@ def test_votes_wait_where_locks_are_waited_for_and_what_is_decided_passes_them_a
     free = threading.Event()
 
     async def crowd() -> list[str]:
-        workers = Workers(ONE)
+        workers = WorkerPools(ONE)
         async with anyio.create_task_group() as group:
             for is_awaited in (True, False):
                 for _ in range(3):
@@ -121,7 +121,7 @@ def test_the_vote_of_a_transaction_that_has_locks_passes_those_who_wait_for_them
     free = threading.Event()
 
     async def crowd() -> str:
-        workers = Workers(ONE)
+        workers = WorkerPools(ONE)
         async with anyio.create_task_group() as group:
             for _ in range(3):
                 group.start_soon(workers.lock, _held_until(free), 60.0)
@@ -138,7 +138,7 @@ def test_a_state_of_the_past_that_is_waited_for_keeps_no_other_reader_waiting() 
     settled = threading.Event()
 
     async def crowd() -> str:
-        workers = Workers(ONE)
+        workers = WorkerPools(ONE)
         async with anyio.create_task_group() as group:
             for _ in range(3):
                 group.start_soon(workers.look_back, settled.wait)
@@ -154,7 +154,7 @@ def test_who_finds_no_thread_to_wait_in_hears_who_holds_the_lock_when_the_time_i
     free, waiting = threading.Event(), threading.Event()
 
     async def crowd() -> None:
-        workers = Workers(ONE)
+        workers = WorkerPools(ONE)
         async with anyio.create_task_group() as group:
             group.start_soon(workers.lock, _held_until(free, waiting.set), 60.0)
             await anyio.to_thread.run_sync(waiting.wait)
@@ -171,7 +171,7 @@ def test_no_more_wait_for_locks_than_the_settings_say() -> None:
     free = threading.Event()
 
     async def crowd() -> list[str]:
-        workers = Workers(ServedSettings(concurrent_waits=1, waiting_calls=1))
+        workers = WorkerPools(ServedSettings(concurrent_waits=1, waiting_calls=1))
         results: list[str] = []
 
         async def one() -> None:
@@ -201,7 +201,7 @@ def test_a_lock_that_has_begun_to_be_waited_for_is_not_given_up_by_the_server() 
         return "locked"
 
     async def late() -> str:
-        workers = Workers(ONE)
+        workers = WorkerPools(ONE)
         async with anyio.create_task_group() as group:
             group.start_soon(workers.lock, _held_until(free, waiting.set), 60.0)
             await anyio.to_thread.run_sync(waiting.wait)
@@ -223,7 +223,7 @@ def test_the_waits_of_one_request_together_take_the_time_that_was_given() -> Non
         raise LockTimeout("held")
 
     async def crowd() -> None:
-        workers = Workers(ONE, monotonic=lambda: now)
+        workers = WorkerPools(ONE, monotonic=lambda: now)
         async with anyio.create_task_group() as group:
             group.start_soon(workers.lock, _held_until(free, waiting.set), 60.0)
             await anyio.to_thread.run_sync(waiting.wait)
@@ -236,7 +236,7 @@ def test_the_waits_of_one_request_together_take_the_time_that_was_given() -> Non
 
 def test_a_lock_is_asked_for_once_where_there_is_a_thread_to_wait_in() -> None:
     asked: list[float] = []
-    anyio.run(Workers(ONE).lock, asked.append, 10.0)
+    anyio.run(WorkerPools(ONE).lock, asked.append, 10.0)
     assert asked == [10.0]
 
 

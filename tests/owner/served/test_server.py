@@ -26,7 +26,7 @@ from slackwater.errors import (
 )
 from slackwater.owner.api.commits import CommitConflict, CommitResponse, TableState
 from slackwater.owner.database.database import Database
-from slackwater.owner.served.client.client import HttpOwner
+from slackwater.owner.served.client.http_owner import HttpOwner
 from slackwater.owner.served.server import Binding, OwnerServer
 from slackwater.owner.served.settings import ServedSettings
 from slackwater.owner.served.tokens import Scope, Tokens

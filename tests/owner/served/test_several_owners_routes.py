@@ -21,7 +21,7 @@ from slackwater.owner.api.transactions import (
     Vote,
 )
 from slackwater.owner.served.app import create_app
-from slackwater.owner.served.client.client import HttpOwner
+from slackwater.owner.served.client.http_owner import HttpOwner
 from tests.owner.served.memory_owner import NOW_MS, OWNER_ID, MemoryOwner
 from tests.owner.served.serving import AppClient, id_of_a_test, new_id, served, taken
 

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from slackwater.errors import InvalidArgument
 from slackwater.owner.database.database import Database
-from slackwater.owner.served.tokens import CACHED_S, Granted, Scope, Tokens
+from slackwater.owner.served.tokens import CACHED_S, Principal, Scope, Tokens
 from slackwater.owner.state.clock import OwnerClock
 
 
@@ -41,7 +41,7 @@ def _tokens(database: Database, times: Times) -> Tokens:
 
 def test_a_token_grants_the_scopes_it_was_made_with(tokens: Tokens) -> None:
     token = tokens.create("writer", ["read", Scope.COMMIT])
-    assert tokens.authorize(token) == Granted("writer", frozenset({Scope.READ, Scope.COMMIT}))
+    assert tokens.authorize(token) == Principal("writer", frozenset({Scope.READ, Scope.COMMIT}))
 
 
 def test_tokens_are_long_random_and_known_by_their_prefix(tokens: Tokens) -> None:

@@ -31,7 +31,7 @@ from slackwater.owner.api.transactions import (
     TransactionRequest,
     TransactionResponse,
 )
-from slackwater.owner.served.client.client import HttpOwner
+from slackwater.owner.served.client.http_owner import HttpOwner
 from tests.owner.served.scripted import LOST, NEVER_SENT, Script, Step, answered, failed
 from tests.owner.served.serving import new_id
 

@@ -22,7 +22,7 @@ from slackwater.owner.api.transactions import (
     TransactionResponse,
 )
 from slackwater.owner.served.app import create_app
-from slackwater.owner.served.client.client import HttpOwner
+from slackwater.owner.served.client.http_owner import HttpOwner
 from tests.owner.served.memory_owner import NOW_MS, MemoryOwner
 from tests.owner.served.serving import AppClient, commit_request, id_of_a_test, new_id, served, taken
 

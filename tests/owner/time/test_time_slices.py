@@ -12,16 +12,16 @@ import sqlalchemy as sa
 from slackwater.owner.database.database import Database
 from slackwater.owner.database.schema import commits, owner, tables
 from slackwater.owner.state.clock import this_process
-from slackwater.owner.state.heads import ALLOCATED, RATIFIED, STAGED
-from slackwater.owner.state.roots import Places
-from slackwater.owner.state.waiting import Changes
+from slackwater.owner.state.log_head import ALLOCATED, RATIFIED, STAGED
+from slackwater.owner.state.notifications import ChangeNotifier
+from slackwater.owner.state.table_stores import TableStores
 from slackwater.owner.time.time_slices import TimeSlices
 from tests.contract.owners import START_MS, FakeClock
 
 AT = START_MS - 1000
 
 
-class RatifyingChanges(Changes):
+class RatifyingChanges(ChangeNotifier):
     """In place of waiting, the commits of the tables are ratified, and counted."""
 
     def __init__(self, database: Database) -> None:
@@ -69,7 +69,7 @@ def _commit(database: Database, table: str, version: int, timestamp_ms: int, sta
 def _slice(database: Database, at_ms: int = AT) -> tuple[dict[str, int | None], int]:
     """The version of each table as of the instant, and how often was waited."""
     changes = RatifyingChanges(database)
-    slices = TimeSlices(database, Places("memory://slices"), FakeClock().owner_clock(), lambda _: None, changes)
+    slices = TimeSlices(database, TableStores("memory://slices"), FakeClock().owner_clock(), lambda _: None, changes)
     return {table.name: table.version for table in slices.cut(at_ms).tables}, changes.waits
 
 

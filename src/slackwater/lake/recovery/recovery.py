@@ -33,11 +33,11 @@ from slackwater.lake.recovery.tables import (
 )
 from slackwater.owner.api.commits import TableState
 from slackwater.owner.api.owner_registry import attached_owners, detach
+from slackwater.owner.recovery.database_state import DatabaseState, RecordedTable, forget_table, known_state, reset
 from slackwater.owner.recovery.fences import put_fence
 from slackwater.owner.recovery.lake_identity import is_elsewhere, remember
-from slackwater.owner.recovery.recovered_state import KnownState, KnownTable, begin_anew, forget_table, known_state
 from slackwater.owner.state.commit_files import publish, transaction_at
-from slackwater.owner.state.roots import Places
+from slackwater.owner.state.table_stores import TableStores
 from slackwater.protocol.actions.file_names import commit_path, staged_path
 from slackwater.storage.location import parse_location
 from slackwater.storage.open import open_store
@@ -107,9 +107,9 @@ class _Recovering:
         self._options = storage_options
         self._choices = choices
         self._clock = clock
-        self._places = Places(root, None, storage_options)
+        self._places = TableStores(root, None, storage_options)
         self._root = open_store(root, storage_options)
-        self._known = KnownState("", (), 0, {}, ())
+        self._known = DatabaseState("", (), 0, {}, ())
         self._former: set[str] = set()
         self._tables: dict[str, FoundTable] = {}
         self._names: dict[str, str] = {}
@@ -174,9 +174,7 @@ class _Recovering:
                     )
         new_id = self._clock.new_id()
         former = {*self._former, *self._known.former_ids} - {""}
-        self._database.write(
-            lambda c: begin_anew(c, new_id, former, self._floor_ms, self._clock.now_ms(), self._tables)
-        )
+        self._database.write(lambda c: reset(c, new_id, former, self._floor_ms, self._clock.now_ms(), self._tables))
         remember(self._database, self._places.root_url)
         for table_id, table in self._tables.items():
             self._database.write(lambda c, gone=table_id: forget_table(c, gone))  # type: ignore[misc]
@@ -293,7 +291,7 @@ class _Recovering:
             else:
                 self._lost.append(f"{known.name}: there is no table at {url}; restore it, or say where it is")
 
-    def _look_for_ratified(self, known: KnownTable, staged: Sequence[Candidate]) -> None:
+    def _look_for_ratified(self, known: RecordedTable, staged: Sequence[Candidate]) -> None:
         """What the database has ratified must be in the log, or be taken."""
         table, chain = self._tables[known.table_id], self._plan.taken[known.table_id]
         reached = table.version + len(chain)

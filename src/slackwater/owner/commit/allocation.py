@@ -26,28 +26,37 @@ from slackwater.owner.api.transactions import (
     TransactionConflict,
     TransactionResponse,
 )
-from slackwater.owner.commit.attempts import (
+from slackwater.owner.commit.allocation_outcomes import (
     Attempt,
-    Blocked,
-    Given,
-    InFlight,
     Outcome,
-    TooEarly,
+    RetryAfterStaging,
+    VersionsAllocated,
+    WaitForLock,
+    WaitUntilTimestamp,
     read_items,
     tables_of,
     written_items,
 )
-from slackwater.owner.commit.replays import earlier_results, purged
+from slackwater.owner.commit.idempotency import earlier_results, purged
 from slackwater.owner.database.schema import commits, transactions
 from slackwater.owner.database.schema import locks as lock_rows
 from slackwater.owner.database.schema import promises as promise_rows
-from slackwater.owner.locks import locks
-from slackwater.owner.locks.locks import Blocker
-from slackwater.owner.state import promises
+from slackwater.owner.locks import lock_queue
+from slackwater.owner.locks.lock_queue import BlockingLock
+from slackwater.owner.state import timestamp_reservations
 from slackwater.owner.state.clock import OwnerClock, is_dead
-from slackwater.owner.state.heads import ALLOCATED, OPEN, Claim, Head, Turn, locked_tables, why_not_next, why_refused
-from slackwater.owner.state.owner_time import OwnerTime, begin_allocation, raise_last
-from slackwater.owner.state.promises import Promise, live_promises
+from slackwater.owner.state.log_head import (
+    ALLOCATED,
+    OPEN,
+    AllocationClaim,
+    Head,
+    PriorityReservation,
+    allocation_error,
+    locked_tables,
+    rejection_reason,
+)
+from slackwater.owner.state.shared_clock import SharedTime, begin_allocation, raise_last
+from slackwater.owner.state.timestamp_reservations import TimestampReservation, active_reservations
 
 # Statements that every commit runs are built once.
 _INSERT_COMMIT = sa.insert(commits)
@@ -85,7 +94,7 @@ class Allocation:
         rows = locked_tables(connection, {t for attempt in attempts for t in tables_of(attempt.request)})
         items = [item for attempt in attempts for item in written_items(attempt)]
         items += [item for attempt in attempts for read in attempt.request.reads for item in read_items(read)]
-        time = OwnerTime.of(connection, self.clock, items)
+        time = SharedTime.of(connection, self.clock, items)
         work = _Work(self, connection, rows, time)
         earlier: Mapping[str, Outcome] = {}
         if is_rerun or any(attempt.request.is_replay for attempt in attempts):
@@ -96,7 +105,7 @@ class Allocation:
         for attempt in attempts:
             txn_id = attempt.request.txn_id
             counts[txn_id] += 1
-            known = InFlight() if counts[txn_id] > 1 else earlier.get(txn_id) or purged(rows, attempt)
+            known = RetryAfterStaging() if counts[txn_id] > 1 else earlier.get(txn_id) or purged(rows, attempt)
             outcomes.append(known or work.outcome(attempt))
         work.save()
         return outcomes
@@ -107,7 +116,7 @@ class Allocation:
         """The range within which the transaction can commit while nothing changes, and the owner's time."""
         begin_allocation(connection)
         rows = locked_tables(connection, tables_of(attempt.request))
-        time = OwnerTime.of(connection, self.clock, written_items(attempt))
+        time = SharedTime.of(connection, self.clock, written_items(attempt))
         return _Work(self, connection, rows, time).vote(attempt), time.now_ms
 
 
@@ -118,21 +127,21 @@ class _Work:
     settings: Allocation
     connection: Connection
     rows: Mapping[str, Row[Any]]
-    time: OwnerTime
+    time: SharedTime
     new_commits: list[dict[str, Any]] = field(default_factory=list)
     new_transactions: list[dict[str, Any]] = field(default_factory=list)
     read_at_ms: int = 0
 
     def __post_init__(self) -> None:
         self.heads = {table_id: Head.of(row) for table_id, row in self.rows.items()}
-        self.turns = {table_id: Turn.of(row) for table_id, row in self.rows.items()}
+        self.turns = {table_id: PriorityReservation.of(row) for table_id, row in self.rows.items()}
         # Seldom there is any.
         found = self.connection.execute(_KEPT_FROM_OTHERS, {"table_ids": sorted(self.rows)}).all()
         self.with_locks = {row.table_id for row in found if row.how == "locked"}
         promised = {row.table_id for row in found if row.how == "promised"}
-        self.promises: Sequence[Promise] = ()
+        self.promises: Sequence[TimestampReservation] = ()
         if promised:
-            self.promises = live_promises(self.connection, promised, self.time.now_ms, self.settings.is_dead)
+            self.promises = active_reservations(self.connection, promised, self.time.now_ms, self.settings.is_dead)
 
     def outcome(self, attempt: Attempt) -> Outcome:
         refusal = self._refusal(attempt)
@@ -141,7 +150,7 @@ class _Work:
         if attempt.is_decided:
             # Its locks have kept everything as it was when that was promised.
             moved = [w.table_id for w in attempt.request.writes if w.version != self.heads[w.table_id].version + 1]
-            return InFlight() if moved else self._given(attempt, attempt.request.range.high_ms)
+            return RetryAfterStaging() if moved else self._given(attempt, attempt.request.range.high_ms)
         if attempt.request.has_locks and not self._keeps_locks(attempt):
             return LockTimeout(
                 f"transaction {attempt.request.txn_id} has lost its locks: its lease had ended and others wanted them; "
@@ -149,7 +158,7 @@ class _Work:
             )
         blocker = self._blocker(attempt)
         if blocker is not None:
-            return Blocked(blocker)
+            return WaitForLock(blocker)
         return self._behind(attempt) or self._timestamped(attempt)
 
     def vote(self, attempt: Attempt) -> TimestampRange | TransactionConflict | SlackwaterError:
@@ -158,7 +167,7 @@ class _Work:
         if refusal is not None:
             return refusal
         outcome = self._behind(attempt) or self._bounded(attempt)
-        if isinstance(outcome, InFlight):
+        if isinstance(outcome, RetryAfterStaging):
             return TransactionConflict({})
         if isinstance(outcome, TimestampRange) and self._among_promises(attempt, outcome)[1] is not None:
             return TransactionConflict({})
@@ -175,12 +184,12 @@ class _Work:
         for table_id, row in self.rows.items():
             if self.heads[table_id] != Head.of(row):
                 self.heads[table_id].save(connection, table_id)
-            if self.turns[table_id] != Turn.of(row):
+            if self.turns[table_id] != PriorityReservation.of(row):
                 self.turns[table_id].save(connection, table_id)
         self.time.reads.save(connection)
         if self.read_at_ms:
             raise_last(connection, self.read_at_ms)
-        elif not self.new_commits and any(self.turns[t] != Turn.of(row) for t, row in self.rows.items()):
+        elif not self.new_commits and any(self.turns[t] != PriorityReservation.of(row) for t, row in self.rows.items()):
             self.time.pass_on(connection)
 
     def _until_ms(self, attempt: Attempt) -> int:
@@ -192,16 +201,16 @@ class _Work:
                 return TableNotFound(f"the commit owner has no table {table_id}")
         for write in attempt.request.writes:
             row = self.rows[write.table_id]
-            refusal = why_not_next(row, self.heads[write.table_id], write.version, self.settings.max_backlog)
+            refusal = allocation_error(row, self.heads[write.table_id], write.version, self.settings.max_backlog)
             if refusal is not None:
                 return refusal
-        refusals = (why_refused(self.rows[read.table_id]) for read in attempt.request.reads)
+        refusals = (rejection_reason(self.rows[read.table_id]) for read in attempt.request.reads)
         return next((refusal for refusal in refusals if refusal is not None), None)
 
     def _keeps_locks(self, attempt: Attempt) -> bool:
-        return locks.keep(self.connection, attempt.request.txn_id, self._until_ms(attempt), self.time.now_ms)
+        return lock_queue.renew(self.connection, attempt.request.txn_id, self._until_ms(attempt), self.time.now_ms)
 
-    def _blocker(self, attempt: Attempt) -> Blocker | None:
+    def _blocker(self, attempt: Attempt) -> BlockingLock | None:
         request = attempt.request
         if self.with_locks.isdisjoint(tables_of(request)):
             return None
@@ -210,7 +219,9 @@ class _Work:
             granules = {write.table_id: written_granules(write.actions) for write in request.writes}
         reads = [item for read in request.reads for item in locked(read.table_id, read.granules)]
         writes = [item for table_id, found in granules.items() for item in locked(table_id, found)]
-        return locks.in_the_way(self.connection, request.txn_id, reads, writes, self.time.now_ms, self.settings.is_dead)
+        return lock_queue.conflicting_lock(
+            self.connection, request.txn_id, reads, writes, self.time.now_ms, self.settings.is_dead
+        )
 
     def _behind(self, attempt: Attempt) -> Outcome | None:
         """What becomes of it where a version that it writes is another's, or it is another's turn; else None."""
@@ -231,7 +242,7 @@ class _Work:
                 has_to_wait = True
         if lost:
             return self._conflict(attempt, lost)
-        return InFlight() if has_to_wait else None
+        return RetryAfterStaging() if has_to_wait else None
 
     def _conflict(self, attempt: Attempt, behind: Iterable[str]) -> Outcome:
         """The tables whose newer versions are to be looked at, once one of them counts."""
@@ -240,7 +251,7 @@ class _Work:
         for table_id in behind:
             self.turns[table_id].record_loss(attempt.request.txn_id, self.time.now_ms)
         ratified = {t: self.rows[t].ratified_version for t in behind if self.rows[t].ratified_version > based_on[t]}
-        return TransactionConflict(ratified) if ratified else InFlight()
+        return TransactionConflict(ratified) if ratified else RetryAfterStaging()
 
     def _timestamped(self, attempt: Attempt) -> Outcome:
         """Choose the timestamp. Source: paper §3.2.2 (choice)."""
@@ -250,11 +261,11 @@ class _Work:
             return bounded
         timestamp_ms, promise = self._among_promises(attempt, bounded)
         if promise is not None:
-            return Blocked(promise.blocker())
+            return WaitForLock(promise.blocker())
         early_ms = timestamp_ms - time.now_ms
         # Further away is no promise, but a clock that stepped back.
         if request.range.was_asked and 0 < early_ms <= LONGEST_AHEAD_MS and not attempt.has_waited:
-            return TooEarly(early_ms)
+            return WaitUntilTimestamp(early_ms)
         return self._given(attempt, timestamp_ms)
 
     def _bounded(self, attempt: Attempt) -> TimestampRange | Outcome:
@@ -276,7 +287,7 @@ class _Work:
             return self._conflict(attempt, [t for t, bound_ms in overtaken.items() if allowed.up_to(bound_ms).is_empty])
         return bounded
 
-    def _among_promises(self, attempt: Attempt, bounded: TimestampRange) -> tuple[int, Promise | None]:
+    def _among_promises(self, attempt: Attempt, bounded: TimestampRange) -> tuple[int, TimestampReservation | None]:
         """The timestamp, and the promise that has to be waited for; who only reads goes before it where that can be."""
         request = attempt.request
         # A transaction with a promise waits for the locks of others: one that holds locks would wait for it in turn.
@@ -315,13 +326,13 @@ class _Work:
             self.read_at_ms = max(self.read_at_ms, timestamp_ms)
             # Nothing is to be ratified: this is its end.
             if request.has_locks:
-                locks.release(self.connection, request.txn_id)
+                lock_queue.release(self.connection, request.txn_id)
             if request.range.was_asked:
-                promises.release(self.connection, request.txn_id)
+                timestamp_reservations.release(self.connection, request.txn_id)
                 forget_open(self.connection, request.txn_id)
             return TransactionResponse(timestamp_ms, {})
         txn_id = None if attempt.is_alone else request.txn_id
-        claim = Claim(request.txn_id, attempt.file_id, attempt.holder, self._until_ms(attempt), txn_id)
+        claim = AllocationClaim(request.txn_id, attempt.file_id, attempt.holder, self._until_ms(attempt), txn_id)
         parts = {}
         for write in request.writes:
             head, facts = self.heads[write.table_id], attempt.facts[write.table_id]
@@ -331,7 +342,7 @@ class _Work:
         if txn_id is not None:
             values = (ALLOCATED, timestamp_ms, None, None, len(parts), attempt.holder, self._until_ms(attempt))
             self.new_transactions.append({"txn_id": txn_id, **dict(zip(_ROW, values, strict=True))})
-        return Given(timestamp_ms, parts)
+        return VersionsAllocated(timestamp_ms, parts)
 
 
 def _why_empty(asked: TimestampRange, low_ms: int) -> str:

@@ -18,13 +18,13 @@ from sqlalchemy import Connection, Row
 
 from slackwater.owner.api.commits import Commit, CommitResponse
 from slackwater.owner.api.transactions import TransactionResponse
-from slackwater.owner.commit.flips import Flip, decide, save_ratified
+from slackwater.owner.commit.ratify_in_order import OrderedRatification, decide, save_ratified
 from slackwater.owner.database.database import Database
 from slackwater.owner.database.schema import commits, tables
-from slackwater.owner.state.abandoned import free_abandoned, free_from
 from slackwater.owner.state.clock import OwnerClock, is_dead
-from slackwater.owner.state.heads import ALLOCATED, RATIFIED, STAGED, locked_table, locked_tables
-from slackwater.owner.state.owner_time import owner_now
+from slackwater.owner.state.expired_allocations import free_abandoned, free_from
+from slackwater.owner.state.log_head import ALLOCATED, RATIFIED, STAGED, locked_table, locked_tables
+from slackwater.owner.state.shared_clock import read_clock
 
 # Statements that every commit runs are built once.
 _STAGE = (
@@ -58,7 +58,7 @@ class StagedFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Staged:
+class StagedCommits:
     """A commit, or all those of a transaction, whose files are in place: all count, or none.
 
     `txn_id`: whose row in the timestamp table decides; None for a commit that stands alone.
@@ -82,23 +82,23 @@ class Staged:
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
+class AwaitingEarlierVersions:
     """The commits count as soon as the `num_before` versions before them do, which do not count yet."""
 
     num_before: int
 
 
 @dataclass(frozen=True, slots=True)
-class Freed:
+class VersionsReleased:
     """The versions were taken away, nothing counts; where `is_purged`, only the log can tell."""
 
     is_purged: bool = False
 
 
-Outcome: TypeAlias = TransactionResponse | Pending | Freed
+Outcome: TypeAlias = TransactionResponse | AwaitingEarlierVersions | VersionsReleased
 
 
-def ratify(connection: Connection, staged: Sequence[Staged]) -> list[Outcome]:
+def ratify(connection: Connection, staged: Sequence[StagedCommits]) -> list[Outcome]:
     """What becomes of each of `staged`, in order: all that can count do."""
     rows = locked_tables(connection, {table_id for each in staged for table_id in each.table_ids})
     first = _next_in_all(staged, rows)
@@ -106,7 +106,7 @@ def ratify(connection: Connection, staged: Sequence[Staged]) -> list[Outcome]:
         first = []
     ratified = {table_id: int(row.ratified_version) for table_id, row in rows.items()}
     ratified |= {table_id: int(rows[table_id].allocated_version) for each in first for table_id in each.table_ids}
-    done: dict[int, Outcome] = {id(each): answer_of(each, ratified) for each in first}
+    done: dict[int, Outcome] = {id(each): response_for(each, ratified) for each in first}
     others = [each for each in staged if id(each) not in done]
     if others:
         ratified |= _ratify_in_turn(connection, rows, others)
@@ -115,14 +115,14 @@ def ratify(connection: Connection, staged: Sequence[Staged]) -> list[Outcome]:
     return [done[id(each)] for each in staged]
 
 
-def outcome_of(connection: Connection, staged: Staged) -> Outcome:
+def outcome_of(connection: Connection, staged: StagedCommits) -> Outcome:
     """What became of commits that were pending; of what is next in all its tables `ratify` knows more."""
     reached = connection.execute(_REACHED, {"of_tables": sorted(staged.table_ids)}).all()
     ratified = {row.table_id: row.ratified_version for row in reached}
     return _outcomes(connection, [staged], ratified, {row.table_id: row.purged_version for row in reached})[0]
 
 
-def answer_of(staged: Staged, latest: Mapping[str, int]) -> TransactionResponse:
+def response_for(staged: StagedCommits, latest: Mapping[str, int]) -> TransactionResponse:
     """The answer to what counts; `latest` versions by table, where known."""
     return TransactionResponse(
         staged.files[0].timestamp_ms,
@@ -135,7 +135,7 @@ def answer_of(staged: Staged, latest: Mapping[str, int]) -> TransactionResponse:
     )
 
 
-def give_back(connection: Connection, staged: Staged) -> None:
+def release_versions(connection: Connection, staged: StagedCommits) -> None:
     """Free the versions of what is not going to be ratified; nothing where they are not its any more."""
     rows = locked_tables(connection, staged.table_ids)
     first = staged.files[0]
@@ -152,7 +152,7 @@ def give_back(connection: Connection, staged: Staged) -> None:
         free_from(connection, rows[first.table_id], first.version)
 
 
-def settle_abandoned(database: Database, clock: OwnerClock, table_id: str) -> None:
+def resolve_expired(database: Database, clock: OwnerClock, table_id: str) -> None:
     """What keeps the next version of the table from counting is brought to an end, where its process is gone."""
 
     def settle(connection: Connection) -> None:
@@ -160,12 +160,12 @@ def settle_abandoned(database: Database, clock: OwnerClock, table_id: str) -> No
             return
         row = locked_table(connection, table_id)
         if row is not None:
-            free_abandoned(connection, row, owner_now(connection, clock), is_dead)
+            free_abandoned(connection, row, read_clock(connection, clock), is_dead)
 
     database.write(settle)
 
 
-def _record(connection: Connection, staged: Sequence[Staged], state: str) -> int:
+def _record(connection: Connection, staged: Sequence[StagedCommits], state: str) -> int:
     """Let commits whose files are in place be in `state`; how many still had the versions that they were given."""
     rows = [
         {
@@ -181,7 +181,7 @@ def _record(connection: Connection, staged: Sequence[Staged], state: str) -> int
     return connection.execute(_STAGE, rows).rowcount
 
 
-def _next_in_all(staged: Sequence[Staged], rows: Mapping[str, Row[Any]]) -> list[Staged]:
+def _next_in_all(staged: Sequence[StagedCommits], rows: Mapping[str, Row[Any]]) -> list[StagedCommits]:
     """Those of `staged` that are all that was given out in each of their tables."""
     versions: dict[str, list[int]] = defaultdict(list)
     for each in staged:
@@ -203,7 +203,7 @@ def _next_in_all(staged: Sequence[Staged], rows: Mapping[str, Row[Any]]) -> list
     return found
 
 
-def _ratify_at_once(connection: Connection, rows: Mapping[str, Row[Any]], staged: Sequence[Staged]) -> bool:
+def _ratify_at_once(connection: Connection, rows: Mapping[str, Row[Any]], staged: Sequence[StagedCommits]) -> bool:
     """Whether it was done: nothing is where one of `staged` has lost its versions."""
     num_files = sum(len(each.files) for each in staged)
     with connection.begin_nested() if num_files > 1 else nullcontext() as savepoint:
@@ -220,12 +220,14 @@ def _ratify_at_once(connection: Connection, rows: Mapping[str, Row[Any]], staged
     return True
 
 
-def _ratify_in_turn(connection: Connection, rows: Mapping[str, Row[Any]], staged: Sequence[Staged]) -> dict[str, int]:
+def _ratify_in_turn(
+    connection: Connection, rows: Mapping[str, Row[Any]], staged: Sequence[StagedCommits]
+) -> dict[str, int]:
     """The versions that count then, by table, where others are being staged before, between or behind."""
     # All at once: of a transaction whose process ended before, no commit is taken for staged.
     _record(connection, staged, STAGED)
     table_ids = {table_id for each in staged for table_id in each.table_ids}
-    flip = Flip(
+    flip = OrderedRatification(
         connection,
         {table_id: rows[table_id] for table_id in sorted(table_ids & rows.keys())},
         {each.txn_id: each.table_ids for each in staged if each.txn_id is not None},
@@ -235,7 +237,7 @@ def _ratify_in_turn(connection: Connection, rows: Mapping[str, Row[Any]], staged
 
 
 def _outcomes(
-    connection: Connection, staged: Sequence[Staged], ratified: Mapping[str, int], purged: Mapping[str, int]
+    connection: Connection, staged: Sequence[StagedCommits], ratified: Mapping[str, int], purged: Mapping[str, int]
 ) -> list[Outcome]:
     """What became of each of `staged`; `ratified` and `purged`: how far their tables have come."""
     asked = {
@@ -249,12 +251,14 @@ def _outcomes(
         own = [states.get((file.table_id, file.file_name)) for file in each.files]
         if RATIFIED in own:
             # It counts; for so long, perhaps, that some of its rows are gone.
-            outcomes.append(answer_of(each, ratified))
+            outcomes.append(response_for(each, ratified))
         elif None in own:
             is_purged = any(file.version <= purged.get(file.table_id, -1) for file in each.files)
-            outcomes.append(Freed(is_purged))
+            outcomes.append(VersionsReleased(is_purged))
         else:
-            outcomes.append(Pending(max(file.version - ratified[file.table_id] - 1 for file in each.files)))
+            outcomes.append(
+                AwaitingEarlierVersions(max(file.version - ratified[file.table_id] - 1 for file in each.files))
+            )
     return outcomes
 
 
@@ -269,4 +273,4 @@ def _ratify_ready(connection: Connection, table_id: str) -> bool:
     if txn_id is None:
         return False
     table_ids = connection.execute(sa.select(commits.c.table_id).where(commits.c.txn_id == txn_id)).scalars()
-    return Flip(connection, locked_tables(connection, set(table_ids))).run()
+    return OrderedRatification(connection, locked_tables(connection, set(table_ids))).run()

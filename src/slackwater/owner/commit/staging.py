@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 
 from slackwater.errors import StorageError
 from slackwater.owner.api.transactions import TransactionResponse
-from slackwater.owner.commit.attempts import Attempt, Given
-from slackwater.owner.commit.ratification import Staged, StagedFile
-from slackwater.owner.commit.told_by_log import StoreOf
+from slackwater.owner.commit.allocation_outcomes import Attempt, VersionsAllocated
+from slackwater.owner.commit.log_lookup import StoreOf
+from slackwater.owner.commit.ratification import StagedCommits, StagedFile
 from slackwater.owner.recovery.fences import Fences
 from slackwater.owner.state.commit_content import content
 from slackwater.owner.state.commit_files import stage
@@ -24,10 +24,10 @@ _MOST_PUTS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class StagedContent:
     """What is to be staged, and by table what is in its files."""
 
-    staged: Staged
+    staged: StagedCommits
     data: Mapping[str, bytes]
 
     def answer(self, response: TransactionResponse) -> TransactionResponse:
@@ -39,7 +39,7 @@ class Content:
         return replace(response, commits=commits)
 
 
-def content_of(attempt: Attempt, given: Given) -> Content:
+def content_of(attempt: Attempt, given: VersionsAllocated) -> StagedContent:
     """The files of an attempt that was given versions."""
     request = attempt.request
     table_ids = sorted(write.table_id for write in request.writes)
@@ -50,10 +50,10 @@ def content_of(attempt: Attempt, given: Given) -> Content:
         found = content(write.actions, part.version, part.timestamp_ms, part.shift, moved_to, table_ids)
         data[write.table_id] = found
         files.append(StagedFile(write.table_id, part.version, part.file_name, part.timestamp_ms, len(found)))
-    return Content(Staged(request.txn_id, files, None if attempt.is_alone else request.txn_id), data)
+    return StagedContent(StagedCommits(request.txn_id, files, None if attempt.is_alone else request.txn_id), data)
 
 
-def put(store_of: StoreOf, fences: Fences | None, files: Content) -> None:
+def put(store_of: StoreOf, fences: Fences | None, files: StagedContent) -> None:
     """Put the files. Raises StorageError; whatever is put then, no record will ever name it."""
     parts = files.staged.files
     stores = [store_of(part.table_id) for part in parts]
@@ -72,7 +72,7 @@ def put(store_of: StoreOf, fences: Fences | None, files: Content) -> None:
             fences.require_none_after_staging(store, part.file_name)
 
 
-def delete(store_of: StoreOf, staged: Staged) -> None:
+def delete(store_of: StoreOf, staged: StagedCommits) -> None:
     """Take the files away, as far as that goes well."""
     for part in staged.files:
         with suppress(StorageError):

@@ -31,7 +31,7 @@ from sqlalchemy.exc import (
 from slackwater.errors import CommitOwnerUnavailable, InvalidArgument, UnsupportedFeature
 from slackwater.html.redaction import without_secrets
 from slackwater.owner.database.private_files import create_private, create_private_directory
-from slackwater.owner.database.turns import Turns
+from slackwater.owner.database.writer_queue import WriterQueue
 
 T = TypeVar("T")
 
@@ -97,13 +97,13 @@ class Database:
         self._sleep = sleep
         self._engine = _engine(url)
         self.is_sqlite = self._engine.dialect.name == "sqlite"
-        self._turns: Turns | None = None
+        self._turns: WriterQueue | None = None
         try:
             if self.is_sqlite:
                 file = Path(self._engine.url.database or "")
                 create_private_directory(file.parent, group)
                 os.close(create_private(file, group))
-                self._turns = Turns(file, turn_s)
+                self._turns = WriterQueue(file, turn_s)
             self._migrate()
         except BaseException:
             self.close()

@@ -20,8 +20,8 @@ from slackwater.owner.database.database import Database
 from slackwater.owner.database.schema import commits, tables, transactions
 from slackwater.owner.state.clock import LEASE_MS, OwnerClock, is_dead
 from slackwater.owner.state.commit_files import publish, versions_after
-from slackwater.owner.state.heads import RATIFIED, locked_table
-from slackwater.owner.state.owner_time import owner_now
+from slackwater.owner.state.log_head import RATIFIED, locked_table
+from slackwater.owner.state.shared_clock import read_clock
 from slackwater.protocol.actions.file_names import commit_path, staged_path
 from slackwater.storage.store import ObjectStore
 
@@ -148,7 +148,7 @@ class Backfill:
         ).first()
         if row is None:
             return True
-        now_ms = owner_now(connection, self._clock)
+        now_ms = read_clock(connection, self._clock)
         taken = row.backfill_holder not in (None, self._clock.holder) and (row.backfill_until_ms or 0) > now_ms
         if taken and not is_dead(row.backfill_holder):
             return False

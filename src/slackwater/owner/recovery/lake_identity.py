@@ -19,8 +19,8 @@ from slackwater.owner.api.commits import TableState
 from slackwater.owner.database.database import Database
 from slackwater.owner.database.schema import commits, owner, tables
 from slackwater.owner.state.commit_files import versions_after
-from slackwater.owner.state.heads import RATIFIED
-from slackwater.owner.state.roots import Places
+from slackwater.owner.state.log_head import RATIFIED
+from slackwater.owner.state.table_stores import TableStores
 from slackwater.protocol.actions.file_names import COMMITS_DIRECTORY, LogFileKind, parse_log_file, staged_path
 from slackwater.storage.location import LOCAL, S3_SCHEMES, parse_location
 from slackwater.storage.store import ObjectStore
@@ -28,7 +28,7 @@ from slackwater.storage.store import ObjectStore
 _STATE = sa.select(owner.c.root_url, owner.c.root_mark, owner.c.database_mark)
 
 
-def require_own(database: Database, places: Places) -> None:
+def require_same_lake(database: Database, places: TableStores) -> None:
     """Return where the database's state is of this root, and not older than the tables as far as that can be seen.
 
     Raises OperationNotAllowed, which says what to do; StorageError.
@@ -87,7 +87,7 @@ def _plain(root_url: str) -> str:
     return location.url.replace(f"{location.scheme}:", "s3:", 1) if location.scheme in S3_SCHEMES else location.url
 
 
-def _newer_than_known(database: Database, places: Places) -> str:
+def _newer_than_known(database: Database, places: TableStores) -> str:
     """What in a table the database does not know to count; '' where there is nothing."""
     rows = database.read(lambda c: c.execute(sa.select(tables).where(tables.c.state == TableState.ACTIVE.value)).all())
     for row in rows:

@@ -16,19 +16,19 @@ from slackwater.owner.api.actions import LOG_VALUE, LOG_VALUE_SCHEMA
 from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.owner.api.field_types import GREATEST_VERSION
 from slackwater.owner.api.wire_model import adapter
-from slackwater.owner.served.answers import Refusal
+from slackwater.owner.served.admission import Admission, answered
 from slackwater.owner.served.console.routes import add_pages
-from slackwater.owner.served.gate import Gate, answered
 from slackwater.owner.served.http.access_log import log_request
 from slackwater.owner.served.metrics import Metrics
-from slackwater.owner.served.observation import Observed
-from slackwater.owner.served.openers import Openers
+from slackwater.owner.served.request_observer import ObserverMiddleware
+from slackwater.owner.served.responses import RequestRejected
 from slackwater.owner.served.routes import BEARER, SHOWN, Service, owner_router
 from slackwater.owner.served.settings import ServedSettings
 from slackwater.owner.served.tokens import Tokens
+from slackwater.owner.served.transaction_ownership import TransactionOwners
 from slackwater.owner.served.transaction_routes import add_transactions
 from slackwater.owner.served.wire.calls import API_VERSION
-from slackwater.owner.served.workers import Workers
+from slackwater.owner.served.worker_pools import WorkerPools
 
 _METHOD_NOT_ALLOWED = 405
 
@@ -44,11 +44,11 @@ def create_app(owner: CommitOwner, tokens: Tokens | None, settings: ServedSettin
     """
     chosen = settings or ServedSettings()
     metrics = Metrics(owner.tables, owner.activity)
-    openers = Openers(None if tokens is None else tokens.database)
-    service = Service(owner, Workers(chosen), metrics, chosen.public_metrics, openers)
+    openers = TransactionOwners(None if tokens is None else tokens.database)
+    service = Service(owner, WorkerPools(chosen), metrics, chosen.public_metrics, openers)
     # Those pages of FastAPI would load scripts from elsewhere.
     app = FastAPI(title=_TITLE, version=str(API_VERSION), docs_url=None, redoc_url=None, redirect_slashes=False)
-    router = owner_router(service, Gate(tokens, chosen))
+    router = owner_router(service, Admission(tokens, chosen))
     add_transactions(router, service)
     add_pages(router, lambda: _document(app))
     app.include_router(router)
@@ -57,7 +57,7 @@ def create_app(owner: CommitOwner, tokens: Tokens | None, settings: ServedSettin
         return answered(request, _not_there(router, request, error))
 
     app.add_exception_handler(HTTPException, not_there)
-    app.add_middleware(Observed, observers=(metrics.observe, log_request))
+    app.add_middleware(ObserverMiddleware, observers=(metrics.observe, log_request))
     app.openapi = lambda: _document(app)  # type: ignore[method-assign]
     return app
 
@@ -97,4 +97,4 @@ def _not_there(router: APIRouter, request: Request, error: Exception) -> Excepti
         path = request.scope["path"]
         fitting = [route for route in router.routes if isinstance(route, APIRoute) and route.path_regex.match(path)]
         headers = {"Allow": ", ".join(sorted({method for route in fitting for method in route.methods or ()}))}
-    return Refusal(error.status_code, UnsupportedFeature(message), headers)
+    return RequestRejected(error.status_code, UnsupportedFeature(message), headers)

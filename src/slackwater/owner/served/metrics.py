@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 from slackwater.errors import SlackwaterError
 from slackwater.owner.api.commits import ManagedTable
 from slackwater.owner.api.monitoring import Activity
-from slackwater.owner.served.observation import Observation
+from slackwater.owner.served.request_observer import Observation
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 

@@ -22,28 +22,28 @@ from slackwater.owner.api.commits import (
 from slackwater.owner.api.field_types import ID_PATTERN, NAME_PATTERN
 from slackwater.owner.api.transactions import TransactionConflict
 from slackwater.owner.api.wire_model import ResponseModel
-from slackwater.owner.served.answers import json_response
-from slackwater.owner.served.gate import SCOPE, Gate, guarded_route, signed
+from slackwater.owner.served.admission import SCOPE, Admission, guarded_route, signed
 from slackwater.owner.served.metrics import CONTENT_TYPE, Metrics
-from slackwater.owner.served.observation import observation
-from slackwater.owner.served.openers import Openers
+from slackwater.owner.served.request_observer import observation
+from slackwater.owner.served.responses import json_response
 from slackwater.owner.served.tokens import Scope
+from slackwater.owner.served.transaction_ownership import TransactionOwners
 from slackwater.owner.served.wire import calls
 from slackwater.owner.served.wire.calls import (
     BackfillAnswer,
     BackfillRequest,
     Call,
-    ContestedCall,
+    ConflictableCall,
     ErrorAnswer,
     HealthAnswer,
-    OwnerAnswer,
+    OwnerInfo,
     RecentCommitsAnswer,
     RepairAnswer,
     RepairRequest,
-    TablesAnswer,
+    TablesResponse,
 )
 from slackwater.owner.served.wire.queries import CommitsQuery, RecentCommitsQuery
-from slackwater.owner.served.workers import Workers
+from slackwater.owner.served.worker_pools import WorkerPools
 
 BEARER = "bearer"
 """The security scheme's name in the OpenAPI document."""
@@ -79,13 +79,13 @@ class Service:
     """What the routes answer with."""
 
     owner: CommitOwner
-    workers: Workers
+    workers: WorkerPools
     metrics: Metrics
     public_metrics: bool
-    openers: Openers
+    openers: TransactionOwners
 
 
-def owner_router(service: Service, gate: Gate) -> APIRouter:
+def owner_router(service: Service, gate: Admission) -> APIRouter:
     """The routes of tables and commits, and those of operating; those of the API under `/v1`, behind `gate`."""
     router = APIRouter(route_class=guarded_route(gate))
     _add_tables(router, service)
@@ -104,7 +104,7 @@ def route(
 ) -> Callable[[DecoratedCallable], DecoratedCallable]:
     """What makes of a function the route of `call`; `own` says what statuses mean to it that mean more to others."""
     shown = _described(scope, statuses)
-    if isinstance(call, ContestedCall):
+    if isinstance(call, ConflictableCall):
         shown["responses"][409] = answer(_MEANINGS[409], call.conflict, ErrorAnswer)
     shown["responses"].update(own or {})
     return router.api_route(call.path, methods=[call.method], response_model=call.answer, **shown)
@@ -136,12 +136,12 @@ def _add_tables(router: APIRouter, service: Service) -> None:
     async def get_owner() -> Response:
         """Who this owner is."""
         owner_id = await workers.look(lambda: owner.owner_id)
-        return json_response(OwnerAnswer(owner_id).to_json())
+        return json_response(OwnerInfo(owner_id).to_json())
 
     @route(router, calls.LIST_TABLES, Scope.READ, _READ)
     async def list_tables() -> Response:
         """The tables that are this owner's, or on their way, by name."""
-        return json_response(TablesAnswer(await workers.look(owner.tables)).to_json())
+        return json_response(TablesResponse(await workers.look(owner.tables)).to_json())
 
     @route(router, calls.GET_TABLE, Scope.READ, TABLE)
     async def get_table(name: TableName) -> Response:

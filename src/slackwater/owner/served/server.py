@@ -18,7 +18,7 @@ from slackwater.errors import InvalidArgument
 from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.owner.served.app import create_app
 from slackwater.owner.served.client.addresses import is_loopback
-from slackwater.owner.served.http.connections import Connections, Listening
+from slackwater.owner.served.http.connections import AdmittingListener, Connections
 from slackwater.owner.served.http.http_protocol import bounded_protocol
 from slackwater.owner.served.settings import ServedSettings
 from slackwater.owner.served.tokens import Tokens
@@ -133,14 +133,14 @@ class OwnerServer:
                 signal.signal(number, handler)
 
 
-def _listening(binding: Binding) -> Listening:
+def _listening(binding: Binding) -> AdmittingListener:
     if not 0 <= binding.port <= _GREATEST_PORT:
         raise InvalidArgument(f"a port is a number from 0 to {_GREATEST_PORT}, found {binding.port}")
     try:
         found = socket.getaddrinfo(binding.host, binding.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, _, _, address = found[0]
         # Only with its protocol named does asyncio turn off Nagle's algorithm, which would delay every answer.
-        listening = Listening(family, kind, socket.IPPROTO_TCP)
+        listening = AdmittingListener(family, kind, socket.IPPROTO_TCP)
     except OSError as error:
         raise _cannot_listen(binding, error) from error
     try:

@@ -45,7 +45,7 @@ class Scope(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Granted:
+class Principal:
     """What a caller may do: the name of its token, its scopes, and when that ends (ms since the epoch)."""
 
     name: str
@@ -83,7 +83,7 @@ class Tokens:
         self._now_ms = (clock or OwnerClock()).now_ms
         self._monotonic = monotonic
         self._cached_s = cached_s
-        self._cache: dict[str, tuple[Granted, float]] = {}
+        self._cache: dict[str, tuple[Principal, float]] = {}
 
     @property
     def database(self) -> Database:
@@ -138,7 +138,7 @@ class Tokens:
         rows = self._database.read(lambda connection: connection.execute(statement).all())
         return [TokenRecord(row.name, _split(row.scopes), row.created_ms, row.expires_ms) for row in rows]
 
-    def authorize(self, token: str) -> Granted | None:
+    def authorize(self, token: str) -> Principal | None:
         """What `token` grants, None for one that is unknown, revoked or expired; may ask the database.
 
         Raises CommitOwnerUnavailable.
@@ -154,20 +154,20 @@ class Tokens:
         row = self._database.read(lambda connection: connection.execute(statement).one_or_none())
         if row is None or not hmac.compare_digest(row.token_hash, hashed):
             return None
-        granted = Granted(row.name, _split(row.scopes), row.expires_ms)
+        granted = Principal(row.name, _split(row.scopes), row.expires_ms)
         if len(self._cache) >= _MOST_CACHED:
             self._cache.clear()
         self._cache[hashed] = (granted, asked)
         return self._unexpired(granted)
 
-    def recent(self, token: str) -> Granted | None:
+    def recent(self, token: str) -> Principal | None:
         """What `token` was found to grant a moment ago, without asking the database; None where it has to be asked."""
         granted, asked = self._cache.get(_hash(token), (None, 0.0))
         if granted is None or self._monotonic() - asked >= self._cached_s:
             return None
         return self._unexpired(granted)
 
-    def _unexpired(self, granted: Granted) -> Granted | None:
+    def _unexpired(self, granted: Principal) -> Principal | None:
         return granted if granted.expires_ms is None or self._now_ms() < granted.expires_ms else None
 
 

@@ -20,19 +20,19 @@ from slackwater.owner.api.transactions import (
     TransactionResponse,
     Vote,
 )
-from slackwater.owner.served.answers import json_response
-from slackwater.owner.served.gate import signed
-from slackwater.owner.served.lock_holders import LockHolders
-from slackwater.owner.served.observation import observation
-from slackwater.owner.served.openers import Step
+from slackwater.owner.served.admission import signed
+from slackwater.owner.served.priority_transactions import LockHolders
+from slackwater.owner.served.request_observer import observation
+from slackwater.owner.served.responses import json_response
 from slackwater.owner.served.routes import BODY, COMMIT, TABLE, Service, answer, route
 from slackwater.owner.served.tokens import Scope
+from slackwater.owner.served.transaction_ownership import TransactionCall
 from slackwater.owner.served.wire import calls
 from slackwater.owner.served.wire.calls import (
     AcknowledgeRequest,
     DecisionAnswer,
     DecisionRequest,
-    DoneAnswer,
+    EmptyResponse,
     ErrorAnswer,
     FinishAnswer,
     FinishRequest,
@@ -71,7 +71,9 @@ def _add_steps(router: APIRouter, service: Service, holders: LockHolders) -> Non
         """The range that a request for the current time leaves. To ask again does no harm."""
         if body.holds:
             holders.add(txn_id)
-        narrowed = await workers.step(guarded(request, txn_id, Step.WORK, functools.partial(owner.narrow, body)))
+        narrowed = await workers.step(
+            guarded(request, txn_id, TransactionCall.WORK, functools.partial(owner.narrow, body))
+        )
         return json_response(narrowed.to_json())
 
 
@@ -82,24 +84,26 @@ def _add_locks(router: APIRouter, service: Service, holders: LockHolders) -> Non
     async def lock(request: Request, txn_id: TxnId, body: LockRequest) -> Response:
         """Lock the items for the transaction. 409 (LockTimeout) where others hold them: ask again to go on waiting."""
         holders.add(txn_id)
-        call = guarded(request, txn_id, Step.WORK, lambda timeout_s: owner.lock(replace(body, timeout_s=timeout_s)))
+        call = guarded(
+            request, txn_id, TransactionCall.WORK, lambda timeout_s: owner.lock(replace(body, timeout_s=timeout_s))
+        )
         await workers.lock(call, min(body.timeout_s, LONGEST_LOCK_WAIT_S))
-        return json_response(DoneAnswer().to_json())
+        return json_response(EmptyResponse().to_json())
 
     @route(router, calls.KEEP_ALIVE, Scope.COMMIT, (*TABLE, 409))
     async def keep_alive(request: Request, txn_id: TxnId) -> Response:
         """Say that the transaction goes on: its locks stay."""
-        await workers.step(guarded(request, txn_id, Step.WORK, functools.partial(owner.keep_alive, txn_id)))
+        await workers.step(guarded(request, txn_id, TransactionCall.WORK, functools.partial(owner.keep_alive, txn_id)))
         # Another server of the same owner may have granted them.
         holders.add(txn_id)
-        return json_response(DoneAnswer().to_json())
+        return json_response(EmptyResponse().to_json())
 
     @route(router, calls.END, Scope.COMMIT, (*TABLE, 409))
     async def end(request: Request, txn_id: TxnId) -> Response:
         """Forget a transaction that is not going to commit: its locks are free."""
-        await workers.step(guarded(request, txn_id, Step.END, functools.partial(owner.end, txn_id)))
+        await workers.step(guarded(request, txn_id, TransactionCall.END, functools.partial(owner.end, txn_id)))
         holders.remove(txn_id)
-        return json_response(DoneAnswer().to_json())
+        return json_response(EmptyResponse().to_json())
 
 
 def _add_commit(router: APIRouter, service: Service, holders: LockHolders) -> None:
@@ -111,7 +115,7 @@ def _add_commit(router: APIRouter, service: Service, holders: LockHolders) -> No
         latest."""
         body = _signed(request, body)
         is_awaited = body.txn_id in holders
-        call = guarded(request, body.txn_id, Step.WORK, owner.commit_transaction)
+        call = guarded(request, body.txn_id, TransactionCall.WORK, owner.commit_transaction)
         outcome = await workers.ratify(call, body, is_awaited)
         _note(request, outcome)
         service.metrics.count_commit(isinstance(outcome, TransactionResponse))
@@ -128,7 +132,7 @@ def _add_promises(router: APIRouter, service: Service, holders: LockHolders) -> 
         """Promise to commit this owner's part of a transaction over the tables of several, durably. 409 with
         `latestVersions` as for a commit. To ask again does no harm: the first vote stands."""
         call = functools.partial(owner.prepare, _signed(request, body.transaction), body.coordinator_id)
-        outcome = await workers.vote(guarded(request, txn_id, Step.WORK, call), txn_id in holders)
+        outcome = await workers.vote(guarded(request, txn_id, TransactionCall.WORK, call), txn_id in holders)
         # What it has locked stays its own, after a conflict too.
         holders.add(txn_id)
         if isinstance(outcome, Vote):
@@ -140,7 +144,7 @@ def _add_promises(router: APIRouter, service: Service, holders: LockHolders) -> 
     async def finish(request: Request, txn_id: TxnId, body: FinishRequest) -> Response:
         """Carry out what was decided, once. To ask again does no harm, and is right after any error but a refusal."""
         call = functools.partial(owner.finish, txn_id, body.timestamp_ms)
-        response = await workers.finish(guarded(request, txn_id, Step.END, call))
+        response = await workers.finish(guarded(request, txn_id, TransactionCall.END, call))
         if response is not None:
             service.metrics.count_commit(True)
             _note(request, response)
@@ -163,22 +167,22 @@ def _add_decisions(router: APIRouter, service: Service) -> None:
         """As coordinator: record whether and when the transaction commits. What is answered counts: what was decided
         first. To ask again does no harm."""
         call = functools.partial(owner.decide, txn_id, body.timestamp_ms, body.participants)
-        decided_ms = await workers.decide(guarded(request, txn_id, Step.WORK, call))
+        decided_ms = await workers.decide(guarded(request, txn_id, TransactionCall.WORK, call))
         return json_response(DecisionAnswer(decided_ms).to_json())
 
     @route(router, calls.ASK_DECISION, Scope.COMMIT, TABLE)
     async def ask_decision(request: Request, txn_id: TxnId) -> Response:
         """As coordinator: when the transaction commits. Where nothing is decided, that it does not is decided now."""
         call = functools.partial(owner.decision, txn_id)
-        decided_ms = await workers.step(guarded(request, txn_id, Step.ASK, call))
+        decided_ms = await workers.step(guarded(request, txn_id, TransactionCall.ASK, call))
         return json_response(DecisionAnswer(decided_ms).to_json())
 
     @route(router, calls.ACKNOWLEDGE, Scope.COMMIT, (*TABLE, *BODY))
     async def acknowledge(request: Request, txn_id: TxnId, body: AcknowledgeRequest) -> Response:
         """As coordinator: one participant has carried out the decision; after the last it is forgotten."""
         call = functools.partial(owner.acknowledge, txn_id, body.participant_id)
-        await workers.step(guarded(request, txn_id, Step.END, call))
-        return json_response(DoneAnswer().to_json())
+        await workers.step(guarded(request, txn_id, TransactionCall.END, call))
+        return json_response(EmptyResponse().to_json())
 
 
 def _signed(request: Request, asked: TransactionRequest) -> TransactionRequest:

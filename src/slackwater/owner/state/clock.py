@@ -28,7 +28,7 @@ def system_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-class Pace:
+class ClockPacing:
     """How a process goes on from what it has seen of a time that is ahead of its own clock: for threads.
 
     A little slower than time passes, so that the lead is worked off in about ten times as long, and leases last hardly
@@ -71,7 +71,7 @@ class OwnerClock:
     new_id: Callable[[], str] = lambda: str(uuid.uuid4())
     holder: str = field(default_factory=this_process)
     elapsed_ms: Callable[[], int] | None = None
-    pace: Pace = field(default_factory=Pace, compare=False, repr=False)
+    pace: ClockPacing = field(default_factory=ClockPacing, compare=False, repr=False)
 
     @property
     def is_machines(self) -> bool:

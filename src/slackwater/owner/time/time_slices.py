@@ -17,15 +17,15 @@ from slackwater.errors import CommitOwnerBusy, TimestampOutOfRange
 from slackwater.owner.api.commits import TableState
 from slackwater.owner.api.timestamp_range import at_ms
 from slackwater.owner.api.transactions import Cut, TableVersion
-from slackwater.owner.commit.ratification import settle_abandoned
+from slackwater.owner.commit.ratification import resolve_expired
 from slackwater.owner.database.database import Database
 from slackwater.owner.database.schema import commits, owner, prepared, tables
 from slackwater.owner.state.clock import OwnerClock
-from slackwater.owner.state.heads import RATIFIED
-from slackwater.owner.state.owner_time import OwnerTime, begin_slice, owner_now, raise_last
-from slackwater.owner.state.roots import Places
-from slackwater.owner.state.waiting import Changes, Waits
-from slackwater.owner.time.asked_times import is_told
+from slackwater.owner.state.log_head import RATIFIED
+from slackwater.owner.state.notifications import ChangeNotifier, WaitLoop
+from slackwater.owner.state.shared_clock import SharedTime, begin_slice, raise_last, read_clock
+from slackwater.owner.state.table_stores import TableStores
+from slackwater.owner.time.timestamp_requests import has_conflicting_reservation
 
 _KNOWN = (
     sa.select(
@@ -70,7 +70,7 @@ TOLD_MS = 15_000
 
 
 @dataclass(frozen=True, slots=True)
-class _UnderWay:
+class _InFlight:
     """What may yet count as of an instant: tables with staged commits, transactions voted for, tables in transfer."""
 
     staged: Sequence[str]
@@ -85,7 +85,12 @@ class TimeSlices:
     """
 
     def __init__(
-        self, database: Database, places: Places, clock: OwnerClock, resume: Callable[[str], object], changes: Changes
+        self,
+        database: Database,
+        places: TableStores,
+        clock: OwnerClock,
+        resume: Callable[[str], object],
+        changes: ChangeNotifier,
     ) -> None:
         self._database = database
         self._places = places
@@ -104,12 +109,12 @@ class TimeSlices:
         return self._database.read(lambda c: self._of_past(c, timestamp_ms))
 
     def _latest(self, connection: Connection) -> Cut:
-        now = OwnerTime.of(connection, self._clock)
+        now = SharedTime.of(connection, self._clock)
         known = [self._version(row, row.ratified_version, row.ratified_ms) for row in connection.execute(_KNOWN)]
         return Cut(now.now_ms, known)
 
     def _served(self, connection: Connection, timestamp_ms: int) -> int:
-        now = OwnerTime.of(connection, self._clock)
+        now = SharedTime.of(connection, self._clock)
         if timestamp_ms > now.now_ms:
             raise TimestampOutOfRange(
                 f"{at_ms(timestamp_ms).isoformat()} has not come yet: by the commit owner's clock it is "
@@ -119,7 +124,7 @@ class TimeSlices:
 
     def _await_told(self, timestamp_ms: int) -> None:
         """Serve the instant, once those who were told a time up to it have ended, or had as long as they get."""
-        waits, ends_s = Waits(self._changes, lambda: None), time.monotonic() + TOLD_MS / 1000
+        waits, ends_s = WaitLoop(self._changes, lambda: None), time.monotonic() + TOLD_MS / 1000
         waits_for_told = True
         while not self._database.write(lambda c, waits_on=waits_for_told: self._serve(c, timestamp_ms, waits_on)):  # type: ignore[misc]
             while waits_for_told and self._database.read(lambda c: self._is_told(c, timestamp_ms)):
@@ -139,18 +144,18 @@ class TimeSlices:
         return True
 
     def _is_told(self, connection: Connection, timestamp_ms: int) -> bool:
-        now_ms = owner_now(connection, self._clock)
-        return is_told(connection, timestamp_ms, now_ms - TOLD_MS, now_ms)
+        now_ms = read_clock(connection, self._clock)
+        return has_conflicting_reservation(connection, timestamp_ms, now_ms - TOLD_MS, now_ms)
 
     def _settle(self, timestamp_ms: int) -> None:
         """Wait until no commit of before then is under way."""
-        under_way = _UnderWay((), (), ())
+        under_way = _InFlight((), (), ())
 
         def doubt() -> None:
             for table_id in under_way.staged:
-                settle_abandoned(self._database, self._clock, table_id)
+                resolve_expired(self._database, self._clock, table_id)
 
-        waits = Waits(self._changes, doubt)
+        waits = WaitLoop(self._changes, doubt)
         for _ in range(1, _MOST_WAITS):
             under_way = self._database.read(lambda c: _under_way(c, timestamp_ms))
             for table_id in under_way.in_transfer:
@@ -189,8 +194,8 @@ class TimeSlices:
         return TableVersion(row.table_id, row.name, self._places.url(row.location), version, timestamp_ms, known_from)
 
 
-def _under_way(connection: Connection, timestamp_ms: int) -> _UnderWay:
-    return _UnderWay(
+def _under_way(connection: Connection, timestamp_ms: int) -> _InFlight:
+    return _InFlight(
         connection.execute(_UNSETTLED, {"at_ms": timestamp_ms}).scalars().all(),
         connection.execute(_VOTED, {"at_ms": timestamp_ms}).scalars().all(),
         connection.execute(_IN_TRANSFER).scalars().all(),

@@ -15,7 +15,7 @@ from cryptography.x509.oid import NameOID
 
 from slackwater.errors import CommitOwnerUnavailable, InvalidArgument
 from slackwater.lake.lake import LogLake
-from slackwater.owner.served.client.client import HttpOwner
+from slackwater.owner.served.client.http_owner import HttpOwner
 from slackwater.owner.served.server import Binding
 from tests.owner.served.memory_owner import OWNER_ID, MemoryOwner
 from tests.owner.served.serving import served

@@ -15,8 +15,8 @@ import httpx
 import orjson
 import pytest
 
-from slackwater.owner.served.http.access_log import FewRepeated, JsonLines
-from slackwater.owner.served.http.connections import Accepted, Connections, Listening
+from slackwater.owner.served.http.access_log import JsonLines, RepeatLimiter
+from slackwater.owner.served.http.connections import Accepted, AdmittingListener, Connections
 from tests.owner.served.crowding import Crowded, crowded
 from tests.owner.served.memory_owner import MemoryOwner
 from tests.owner.served.serving import served
@@ -192,7 +192,7 @@ def test_where_no_descriptor_can_be_set_aside_the_loop_is_told_once(monkeypatch:
         raise OSError(errno.EMFILE, "Too many open files")
 
     monkeypatch.setattr(socket.socket, "accept", failing)
-    with Listening(socket.AF_INET, socket.SOCK_STREAM) as listening:
+    with AdmittingListener(socket.AF_INET, socket.SOCK_STREAM) as listening:
         raised = []
         for _ in range(4):
             with pytest.raises(OSError) as found:  # noqa: PT011 - it is one of two kinds
@@ -206,7 +206,7 @@ def test_faults_that_repeat_are_counted_and_not_logged() -> None:
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonLines())
-    handler.addFilter(FewRepeated(lambda: now))
+    handler.addFilter(RepeatLimiter(lambda: now))
     for number in range(5000):
         text = f"socket.accept() out of system resource\nsocket: <fd={number}>"
         handler.handle(logging.LogRecord("asyncio", logging.ERROR, "", 0, text, (), None))

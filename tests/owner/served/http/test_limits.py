@@ -9,11 +9,11 @@ import pytest
 
 from slackwater.errors import CommitOwnerBusy, InvalidArgument, StorageError, UnratifiedCommit
 from slackwater.owner.api.commits import CommitConflict, CommitRequest, CommitResponse
-from slackwater.owner.served.answers import Refusal
 from slackwater.owner.served.app import create_app
 from slackwater.owner.served.http.limits import RateLimits
+from slackwater.owner.served.responses import RequestRejected
 from slackwater.owner.served.settings import ServedSettings
-from slackwater.owner.served.workers import Workers
+from slackwater.owner.served.worker_pools import WorkerPools
 from tests.owner.served.memory_owner import MemoryOwner
 from tests.owner.served.serving import AppClient, new_id, taken
 
@@ -75,20 +75,20 @@ def test_a_burst_is_taken_and_then_so_many_a_second() -> None:
     limits = RateLimits(2.0, monotonic=lambda: now)
     limits.take("a")
     limits.take("a")
-    with pytest.raises(Refusal, match="more than 2 requests a second") as refused:
+    with pytest.raises(RequestRejected, match="more than 2 requests a second") as refused:
         limits.take("a")
     assert (refused.value.status, refused.value.headers) == (429, {"Retry-After": "1"})
     limits.take("b")
     now += 0.5
     limits.take("a")
-    with pytest.raises(Refusal):
+    with pytest.raises(RequestRejected):
         limits.take("a")
 
 
 def test_a_slow_rate_says_how_long_to_wait() -> None:
     limits = RateLimits(0.1, monotonic=lambda: 0.0)
     limits.take("a")
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(RequestRejected) as refused:
         limits.take("a")
     assert refused.value.headers == {"Retry-After": "10"}
 
@@ -110,7 +110,7 @@ def test_no_more_calls_wait_than_the_settings_say() -> None:
         return number
 
     async def crowd() -> list[int | str]:
-        workers = Workers(ServedSettings(concurrent_commits=1, waiting_calls=1))
+        workers = WorkerPools(ServedSettings(concurrent_commits=1, waiting_calls=1))
         results: list[int | str] = []
 
         async def one(number: int) -> None:
@@ -132,7 +132,7 @@ def test_commits_that_wait_do_not_keep_readers_waiting() -> None:
     open_gate = threading.Event()
 
     async def both() -> str:
-        workers = Workers(ServedSettings(concurrent_commits=1, concurrent_reads=1))
+        workers = WorkerPools(ServedSettings(concurrent_commits=1, concurrent_reads=1))
         async with anyio.create_task_group() as group:
             for _ in range(3):
                 group.start_soon(workers.settle, open_gate.wait)
@@ -148,7 +148,7 @@ def test_an_owner_that_hangs_is_not_well() -> None:
     open_gate = threading.Event()
 
     async def looked() -> bool:
-        workers = Workers(ServedSettings(health_timeout_s=0.01))
+        workers = WorkerPools(ServedSettings(health_timeout_s=0.01))
         found = [await workers.is_well(open_gate.wait), await workers.is_well(open_gate.wait)]
         open_gate.set()
         return any(found)

@@ -22,7 +22,7 @@ from slackwater.owner.api.commits import (
 )
 from slackwater.owner.api.field_types import GREATEST_VERSION, Id, Known, Name, Version
 from slackwater.owner.api.wire_model import checked
-from slackwater.owner.served.wire.calls import TablesAnswer
+from slackwater.owner.served.wire.calls import TablesResponse
 from slackwater.owner.served.wire.queries import CommitsQuery, CutQuery
 
 AN_ID = "8c2c4f0e-31f5-4d2c-9a53-0f3f0f8a7b11"
@@ -86,8 +86,8 @@ def test_commits_of_a_range_arrive_as_they_were(found: list[Commit], first: int,
 
 @given(st.lists(TABLES, max_size=3))
 def test_tables_arrive_as_they_were(tables: list[ManagedTable]) -> None:
-    answer = TablesAnswer(tables)
-    assert TablesAnswer.from_json(over_the_wire(answer.to_json())) == answer
+    answer = TablesResponse(tables)
+    assert TablesResponse.from_json(over_the_wire(answer.to_json())) == answer
 
 
 @given(ACTIONS)

@@ -12,7 +12,7 @@ from typing import Any, TextIO
 import orjson
 
 from slackwater.html.redaction import without_secrets
-from slackwater.owner.served.observation import Observation
+from slackwater.owner.served.request_observer import Observation
 
 REQUESTS = logging.getLogger("slackwater.owner.served.requests")
 
@@ -76,7 +76,7 @@ class JsonLines(logging.Formatter):
             return orjson.dumps({key: ascii(value) for key, value in line.items()}).decode()
 
 
-class FewRepeated(logging.Filter):
+class RepeatLimiter(logging.Filter):
     """Lets so many of a kind pass each minute; the first of a later minute says in `leftOut` how many did not.
 
     A kind are warnings and errors of one logger and one message, and requests of unknown callers that had one answer:
@@ -120,7 +120,7 @@ def log_to(stream: TextIO | None = None, level: int = logging.INFO) -> None:
     """Write what the server says to `stream`, stderr where none is given, instead of where it went before."""
     handler = logging.StreamHandler(sys.stderr if stream is None else stream)
     handler.setFormatter(JsonLines())
-    handler.addFilter(FewRepeated())
+    handler.addFilter(RepeatLimiter())
     for name in _LOGGERS:
         logger = logging.getLogger(name)
         logger.handlers[:] = [handler]

@@ -128,7 +128,7 @@ class Accepted(socket.socket):
         super().close()
 
 
-class Listening(socket.socket):
+class AdmittingListener(socket.socket):
     """A listening socket that accepts what `connections` admit; it closes the others at once.
 
     Where no descriptor is left, an idle connection is ended, and one that was set aside serves to accept and close

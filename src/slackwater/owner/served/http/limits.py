@@ -11,8 +11,8 @@ import anyio
 from starlette.requests import ClientDisconnect, Request
 
 from slackwater.errors import CommitOwnerBusy, CommitOwnerUnavailable, InvalidArgument
-from slackwater.owner.served.answers import Refusal
-from slackwater.owner.served.http.bodies import ValueCount
+from slackwater.owner.served.http.body_parser import ValueCount
+from slackwater.owner.served.responses import RequestRejected
 from slackwater.owner.served.settings import ServedSettings
 
 _MEMORY_OF_BYTE = 8
@@ -40,7 +40,7 @@ class RateLimits:
         left = min(self._burst, left + (now - since) * self._per_s)
         if left < 1.0:
             self._left[caller] = (left, now)
-            raise Refusal(
+            raise RequestRejected(
                 429,
                 CommitOwnerBusy(f"more than {self._per_s:g} requests a second of one caller: send fewer"),
                 {"Retry-After": str(math.ceil((1.0 - left) / self._per_s))},
@@ -81,11 +81,11 @@ class BodyLimits:
                         self._in_flight += held - before
                         self._check_in_flight()
             except TimeoutError as error:
-                raise Refusal(
+                raise RequestRejected(
                     408, CommitOwnerUnavailable(f"the request's body did not come within {self._timeout_s:g} s")
                 ) from error
             except ClientDisconnect as error:
-                raise Refusal(400, CommitOwnerUnavailable("the request ended before its body did")) from error
+                raise RequestRejected(400, CommitOwnerUnavailable("the request ended before its body did")) from error
             yield body
         finally:
             self._in_flight -= held
@@ -93,21 +93,23 @@ class BodyLimits:
     def _check_headers(self, request: Request) -> None:
         encoding = request.headers.get("content-encoding", "identity")
         if encoding != "identity":
-            raise Refusal(415, InvalidArgument("the body is to be sent as it is, without a Content-Encoding"))
+            raise RequestRejected(415, InvalidArgument("the body is to be sent as it is, without a Content-Encoding"))
         length = request.headers.get("content-length", "")
         if length.isascii() and length.isdigit():
             self._check_size(int(length))
 
     def _check_size(self, size_bytes: int) -> None:
         if size_bytes > self._max_bytes:
-            raise Refusal(413, InvalidArgument(f"a request has at most {self._max_bytes} bytes: commit less at once"))
+            raise RequestRejected(
+                413, InvalidArgument(f"a request has at most {self._max_bytes} bytes: commit less at once")
+            )
 
     def _check_values(self, values: int) -> None:
         if values > self._max_values:
-            raise Refusal(
+            raise RequestRejected(
                 413, InvalidArgument(f"a request has at most {self._max_values} JSON values: commit less at once")
             )
 
     def _check_in_flight(self) -> None:
         if self._in_flight > self._max_in_flight:
-            raise Refusal(429, CommitOwnerBusy("the commit owner holds as many requests as it has memory for"))
+            raise RequestRejected(429, CommitOwnerBusy("the commit owner holds as many requests as it has memory for"))

@@ -26,7 +26,7 @@ C = TypeVar("C", bound=ResponseModel)
 
 
 @dataclass(frozen=True, slots=True)
-class OwnerAnswer(ResponseModel):
+class OwnerInfo(ResponseModel):
     """Who answers."""
 
     owner_id: ToldId
@@ -34,7 +34,7 @@ class OwnerAnswer(ResponseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class TablesAnswer(ResponseModel):
+class TablesResponse(ResponseModel):
     """The tables of the owner, by name."""
 
     tables: Listed[ManagedTable]
@@ -139,7 +139,7 @@ class RecentCommitsAnswer(ResponseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class DoneAnswer(ResponseModel):
+class EmptyResponse(ResponseModel):
     """It is done."""
 
 
@@ -184,32 +184,32 @@ class Call(Generic[A]):
 
 
 @dataclass(frozen=True, slots=True)
-class ContestedCall(Call[A], Generic[A, C]):
+class ConflictableCall(Call[A], Generic[A, C]):
     """A call whose work others may forestall: it is answered by a `conflict` then, with the status 409."""
 
     conflict: type[C]
 
 
-GET_OWNER = Call("GET", "/v1/owner", OwnerAnswer)
-LIST_TABLES = Call("GET", "/v1/tables", TablesAnswer)
+GET_OWNER = Call("GET", "/v1/owner", OwnerInfo)
+LIST_TABLES = Call("GET", "/v1/tables", TablesResponse)
 GET_TABLE = Call("GET", "/v1/tables/{name}", ManagedTable)
-TAKE_TABLE = ContestedCall("POST", "/v1/tables", CommitResponse, CommitConflict)
-COMMIT = ContestedCall("POST", "/v1/tables/{table_id}/commits", CommitResponse, CommitConflict)
+TAKE_TABLE = ConflictableCall("POST", "/v1/tables", CommitResponse, CommitConflict)
+COMMIT = ConflictableCall("POST", "/v1/tables/{table_id}/commits", CommitResponse, CommitConflict)
 GET_COMMITS = Call("GET", "/v1/tables/{table_id}/commits", GetCommitsResponse)
 BACKFILL = Call("POST", "/v1/tables/{table_id}/backfill", BackfillAnswer)
-RELEASE = ContestedCall("POST", "/v1/tables/{table_id}/release", CommitResponse, CommitConflict)
+RELEASE = ConflictableCall("POST", "/v1/tables/{table_id}/release", CommitResponse, CommitConflict)
 REPAIR = Call("POST", "/v1/repair", RepairAnswer)
 GET_CUT = Call("GET", "/v1/cut", Cut)
 GET_TIME = Call("POST", "/v1/transactions/{txn_id}/time", TimestampRange)
-LOCK = Call("POST", "/v1/transactions/{txn_id}/locks", DoneAnswer)
-KEEP_ALIVE = Call("POST", "/v1/transactions/{txn_id}/keep-alive", DoneAnswer)
-END = Call("DELETE", "/v1/transactions/{txn_id}", DoneAnswer)
-COMMIT_TRANSACTION = ContestedCall("POST", "/v1/transactions", TransactionResponse, TransactionConflict)
-PREPARE = ContestedCall("POST", "/v1/transactions/{txn_id}/prepare", Vote, TransactionConflict)
+LOCK = Call("POST", "/v1/transactions/{txn_id}/locks", EmptyResponse)
+KEEP_ALIVE = Call("POST", "/v1/transactions/{txn_id}/keep-alive", EmptyResponse)
+END = Call("DELETE", "/v1/transactions/{txn_id}", EmptyResponse)
+COMMIT_TRANSACTION = ConflictableCall("POST", "/v1/transactions", TransactionResponse, TransactionConflict)
+PREPARE = ConflictableCall("POST", "/v1/transactions/{txn_id}/prepare", Vote, TransactionConflict)
 FINISH = Call("POST", "/v1/transactions/{txn_id}/finish", FinishAnswer)
 DECIDE = Call("POST", "/v1/transactions/{txn_id}/decision", DecisionAnswer)
 ASK_DECISION = Call("POST", "/v1/transactions/{txn_id}/decision/ask", DecisionAnswer)
-ACKNOWLEDGE = Call("POST", "/v1/transactions/{txn_id}/acknowledge", DoneAnswer)
+ACKNOWLEDGE = Call("POST", "/v1/transactions/{txn_id}/acknowledge", EmptyResponse)
 GET_IN_DOUBT = Call("GET", "/v1/in-doubt", InDoubtAnswer)
 GET_ACTIVITY = Call("GET", "/v1/activity", Activity)
 GET_RECENT_COMMITS = Call("GET", "/v1/commits", RecentCommitsAnswer)

@@ -1,0 +1,86 @@
+"""What only the logs of tables tell: of commits that count for so long that the owner's rows of them are gone.
+
+Source: managed-commits.md "Commit Protocol" (a request may be repeated); docs/commit-owner.md.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
+
+from slackwater.errors import CommitUnknown, StorageError
+from slackwater.owner.api.commits import CommitResponse
+from slackwater.owner.api.transactions import TableWrite, TransactionResponse
+from slackwater.owner.commit.allocation_outcomes import Attempt, SearchLog
+from slackwater.owner.commit.ratification import StagedCommits
+from slackwater.owner.state.commit_files import backfilled_commit, transaction_at
+from slackwater.storage.store import ObjectStore
+
+StoreOf = Callable[[str], ObjectStore]
+
+
+def is_in_log(store_of: StoreOf, staged: StagedCommits) -> bool:
+    """Whether one of its commits is in the log: then all of them count. Raises CommitUnknown."""
+    try:
+        return any(transaction_at(store_of(f.table_id), f.version) == staged.commit_id for f in staged.files)
+    except StorageError as error:
+        # What it refers to must not be deleted: it may count.
+        raise CommitUnknown(
+            f"whether {staged.who} counts only the log tells, which could not be read: {error}; ask again"
+        ) from error
+
+
+def find_earlier_result(store_of: StoreOf, attempt: Attempt, purged: SearchLog) -> TransactionResponse | None:
+    """The first result of a request that was carried out before, None where it was not. Raises CommitUnknown."""
+    request = attempt.request
+    first = request.writes[0]
+    found: dict[str, CommitResponse] = {}
+    try:
+        for write in request.writes:
+            if write is first:
+                start = max(write.version, attempt.searched_version + 1)
+                end = purged.version if write.may_move else write.version
+                own = _found(store_of, request.txn_id, write, start, end)
+            else:
+                # Only of the first table it is known how far its log is to be searched.
+                own = _found(store_of, request.txn_id, write, write.version, None)
+            if own is None:
+                return None
+            found[write.table_id] = own
+    except StorageError as error:
+        raise CommitUnknown(
+            f"{attempt.who}: whether an earlier, equal request was carried out only the log tells, which could not be "
+            f"read: {error}; ask again"
+        ) from error
+    answer = found[first.table_id]
+    found[first.table_id] = replace(answer, latest_version=max(purged.latest_version, answer.latest_version))
+    return TransactionResponse(answer.commit.timestamp_ms, found)
+
+
+def completed(store_of: StoreOf, attempt: Attempt, response: TransactionResponse) -> TransactionResponse:
+    """The answer with those of its commits of which no row tells any more. Raises CommitUnknown."""
+    missing = [write for write in attempt.request.writes if write.table_id not in response.commits]
+    if not missing:
+        return response
+    try:
+        found = {w.table_id: _found(store_of, attempt.request.txn_id, w, w.version, None) for w in missing}
+    except StorageError as error:
+        raise CommitUnknown(
+            f"{attempt.who} counts, and as which versions only the logs of its tables tell, which could not be read: "
+            f"{error}; ask again"
+        ) from error
+    own = {table_id: answer for table_id, answer in found.items() if answer is not None}
+    return replace(response, commits={**response.commits, **own})
+
+
+def _found(store_of: StoreOf, commit_id: str, write: TableWrite, start: int, end: int | None) -> CommitResponse | None:
+    """The commit among the versions from `start` to `end`, None: to the last in the log."""
+    store = store_of(write.table_id)
+    for version in itertools.count(start) if end is None else range(start, end + 1):
+        found = transaction_at(store, version)
+        if found == commit_id:
+            return CommitResponse(backfilled_commit(store, version), version)
+        if found is None and end is None:
+            return None
+    return None

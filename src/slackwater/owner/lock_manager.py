@@ -1,0 +1,194 @@
+"""Two-phase locking for transactions over many tables: requests that wait, leases, and commits that were under way.
+
+A lock belongs to its transaction until that ends. Its lease says how long the transaction counts as alive; a lease that
+has ended changes nothing until another wants the item, and then all locks of the transaction are gone: its next `lock`
+or `keep_alive` says so, and it cannot commit. Source: paper §3.1; docs/transactions.md.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from slackwater.errors import CommitOwnerUnavailable, DeadlockDetected, InvalidArgument, LockTimeout
+from slackwater.owner.api.transactions import LockRequest
+from slackwater.owner.commit.ratification import resolve_expired
+from slackwater.owner.database.database import Database
+from slackwater.owner.database.schema import tables
+from slackwater.owner.locks import lock_queue
+from slackwater.owner.locks.lock_queue import BlockingLock, LockWait
+from slackwater.owner.state.clock import LEASE_MS, OwnerClock, is_dead
+from slackwater.owner.state.notifications import DOUBT_EVERY, FIRST_WAIT_S, ChangeNotifier
+from slackwater.owner.state.shared_clock import SharedTime, read_clock
+
+_LONGEST_WAIT_S = 0.05
+_NAMED_BLOCKERS = 3
+
+_HEADS = sa.select(tables.c.table_id, tables.c.name, tables.c.allocated_version, tables.c.ratified_version).where(
+    tables.c.table_id.in_(sa.bindparam("table_ids", expanding=True))
+)
+
+
+class LockManager:
+    """Locks for the transactions of this process and others; called from many threads, of a transaction one at a time.
+
+    What frees locks in a transaction of the database that does more notifies `changes` afterwards.
+    """
+
+    def __init__(
+        self, database: Database, clock: OwnerClock, lease_ms: int = LEASE_MS, changes: ChangeNotifier | None = None
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._lease_ms = lease_ms
+        self._changes = changes or ChangeNotifier()
+
+    def lock(self, request: LockRequest) -> None:
+        """As `CommitOwner.lock`: when this returns, all items are locked, and no commit to their tables is under way.
+
+        After LockTimeout the transaction keeps what it held before, and what it got where only commits under way were
+        waited for; after DeadlockDetected it has no locks, and gets none. Raises InvalidArgument, TableNotFound.
+        """
+        if not request.timeout_s >= 0:
+            raise InvalidArgument(f"the timeout of a lock is a number of seconds from 0, found {request.timeout_s}")
+        patience = _WaitBudget(request.timeout_s)
+        try:
+            self._acquire(request, patience)
+        except DeadlockDetected:
+            self._free(lambda c: lock_queue.release_as_victim(c, request.txn_id, read_clock(c, self._clock)))
+            raise
+        except BaseException:
+            # Of what broke off here others must not wait for the end of the lease.
+            with suppress(CommitOwnerUnavailable):
+                self._free(lambda c: lock_queue.withdraw(c, request.txn_id))
+            raise
+        self._settle(request, patience)
+
+    def keep_alive(self, txn_id: str) -> None:
+        """Start the lease of the transaction's locks anew. Raises LockTimeout where it has none, or lost them."""
+        if not self._database.write(lambda c: self.keep(c, txn_id), durable=False):
+            raise LockTimeout(
+                f"transaction {txn_id} has no locks: its lease had ended and others wanted them, or it ended; run it "
+                "again, and say more often that it goes on"
+            )
+
+    def keep(self, connection: Connection, txn_id: str) -> bool:
+        """As `lock_queue.keep`, for as long as a lease is."""
+        now = SharedTime.of(connection, self._clock)
+        is_kept = lock_queue.renew(connection, txn_id, now.now_ms + self._lease_ms, now.now_ms)
+        if is_kept:
+            now.pass_on(connection)
+        return is_kept
+
+    def release(self, txn_id: str) -> None:
+        """Free all locks of the transaction."""
+        self._free(lambda c: lock_queue.release(c, txn_id))
+
+    def _acquire(self, request: LockRequest, patience: _WaitBudget) -> None:
+        while True:
+            waiting = self._database.write(lambda c: self._attempt(c, request), durable=False)
+            if waiting is None:
+                return
+            if patience.is_over:
+                raise LockTimeout(self._why(request, waiting.blockers))
+            self._await_change(request, waiting, patience)
+
+    def _attempt(self, connection: Connection, request: LockRequest) -> LockWait | None:
+        now = SharedTime.of(connection, self._clock)
+        until_ms = now.now_ms + self._lease_ms
+        waiting = lock_queue.acquire(connection, request, self._clock.holder, now.now_ms, until_ms, is_dead)
+        now.pass_on(connection)
+        return waiting
+
+    def _await_change(self, request: LockRequest, waiting: LockWait, patience: _WaitBudget) -> None:
+        """Return where the request may be granted now, or it is time to doubt that the others live."""
+        is_ours = any(blocker.holder == self._clock.holder for blocker in waiting.blockers)
+        for _ in range(DOUBT_EVERY):
+            if patience.is_over:
+                return
+            if is_ours:
+                self._changes.wait(patience.step_s())
+            else:
+                patience.sleep(self._clock.sleep)
+            if self._database.read(lambda c: lock_queue.blockers_of(c, request)) != waiting.seen:
+                return
+
+    def _settle(self, request: LockRequest, patience: _WaitBudget) -> None:
+        """Wait until the versions that were given out before the locks were granted count, or are given back."""
+        table_ids = sorted({item.table_id for item in request.items})
+        goals: dict[str, int] = {}
+        looks = 0
+        while True:
+            heads = self._database.read(lambda c: c.execute(_HEADS, {"table_ids": table_ids}).all())
+            for head in heads:
+                goals.setdefault(head.table_id, head.allocated_version)
+            open_heads = [
+                head for head in heads if head.ratified_version < min(goals[head.table_id], head.allocated_version)
+            ]
+            if not open_heads:
+                return
+            if patience.is_over:
+                named = ", ".join(f"{head.name} after version {head.ratified_version}" for head in open_heads)
+                raise LockTimeout(
+                    f"transaction {request.txn_id} has its locks, but commits of others that were under way before, of "
+                    f"{named}, were not done within {request.timeout_s} seconds: lock again, and wait longer"
+                )
+            looks += 1
+            if looks % DOUBT_EVERY == 0:
+                for head in open_heads:
+                    resolve_expired(self._database, self._clock, head.table_id)
+            self._changes.wait(patience.step_s())
+
+    def _free(self, work: Callable[[Connection], None]) -> None:
+        self._database.write(work, durable=False)
+        self._changes.notify()
+
+    def _why(self, request: LockRequest, blockers: Sequence[BlockingLock]) -> str:
+        table_ids = sorted({blocker.item.table_id for blocker in blockers})
+        heads = self._database.read(lambda c: c.execute(_HEADS, {"table_ids": table_ids}).all())
+        names = {head.table_id: head.name for head in heads}
+        told = [
+            blocker.described(names.get(blocker.item.table_id, blocker.item.table_id))
+            for blocker in blockers[:_NAMED_BLOCKERS]
+        ]
+        if len(blockers) > len(told):
+            told.append(f"and {len(blockers) - len(told)} more")
+        kind = "exclusive" if request.is_exclusive else "shared"
+        return (
+            f"transaction {request.txn_id} waited {request.timeout_s} seconds for {kind} locks: {'; '.join(told)}. Run "
+            "it again when those have ended, or wait longer"
+        )
+
+
+class _WaitBudget:
+    """How long is waited, in growing steps: time that passed by the clock of the machine, or that was slept."""
+
+    def __init__(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._started = time.monotonic()
+        self._slept_s = 0.0
+        self._step_s = FIRST_WAIT_S
+
+    @property
+    def _left_s(self) -> float:
+        return self._timeout_s - max(self._slept_s, time.monotonic() - self._started)
+
+    @property
+    def is_over(self) -> bool:
+        return self._left_s <= 0
+
+    def step_s(self) -> float:
+        """For how long to wait now."""
+        step_s = max(0.0, min(self._step_s, self._left_s))
+        self._step_s = min(2 * self._step_s, _LONGEST_WAIT_S)
+        return step_s
+
+    def sleep(self, sleep: Callable[[float], None]) -> None:
+        """Wait by `sleep`, which may pass time that the machine's clock does not know of."""
+        step_s = self.step_s()
+        sleep(step_s)
+        self._slept_s += step_s

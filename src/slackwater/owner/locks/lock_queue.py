@@ -1,0 +1,275 @@
+"""The lock table: who holds which items, who waits for whom, and who gives way where they wait in a circle.
+
+The functions run inside a transaction of the database that somebody else began. What is locked in the database is, in
+this order: rows of `tables` by their ids, the right to wait, rows of `locks`. The caller of `renew`, `release` or
+`conflicting_lock` has locked the rows of `tables` that it needs before. Source: paper §3.1; docs/transactions.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from functools import cache
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from slackwater.errors import InvalidArgument, TableNotFound
+from slackwater.owner.api.commits import TableState
+from slackwater.owner.api.transactions import LONGEST_GRANULE, WHOLE, Item, LockRequest
+from slackwater.owner.database.schema import locks
+from slackwater.owner.locks.deadlock_detection import (
+    IsDead,
+    LeaseJudge,
+    are_waiting,
+    choose_victim,
+    require_unmarked,
+    short_id,
+)
+from slackwater.owner.locks.lock_modes import LockMode, are_compatible, covers, join, joined, modes_for
+from slackwater.owner.locks.lock_table import (
+    ENDED,
+    GAVE_WAY,
+    Lock,
+    contested,
+    is_due,
+    record,
+    rows_of,
+    rows_on,
+    states,
+    strip,
+    take_over,
+)
+from slackwater.owner.state.log_head import locked_tables
+
+PREPARED = "a prepared transaction"
+"""The holder of locks that no process has to keep alive."""
+
+_MAX_ID_CHARS = 36
+_FOR_GOOD_MS = 2**62
+_OF_TXN = locks.c.txn_id == sa.bindparam("of_txn")
+_IS_WAITING = locks.c.wanted.in_([mode.value for mode in LockMode])
+_ANY_OWN = sa.select(locks.c.txn_id).where(_OF_TXN).limit(1)
+_RENEW = sa.update(locks).where(_OF_TXN).values(until_ms=sa.bindparam("new_until_ms"))
+_RELEASE = sa.delete(locks).where(locks.c.txn_id.in_(sa.bindparam("txn_ids", expanding=True)))
+_WITHDRAW_NEW = sa.delete(locks).where(_OF_TXN, locks.c.held == "", _IS_WAITING)
+_WITHDRAW_MORE = sa.update(locks).where(_OF_TXN, _IS_WAITING).values(wanted="")
+# Those who are about to wait look at each other one by one: else two could close a circle that neither sees.
+_RIGHT_TO_WAIT = sa.text("SELECT pg_advisory_xact_lock(7303015)")
+
+
+@dataclass(frozen=True, slots=True)
+class BlockingLock:
+    """A transaction that holds `mode` of `item`, or where not `is_held` asked for it before.
+
+    `holder` is the process that asked for it; `since_ms` is when the transaction began.
+    """
+
+    txn_id: str
+    item: Item
+    mode: LockMode
+    is_held: bool
+    holder: str
+    since_ms: int
+
+    @property
+    def description(self) -> str:
+        """Who has what, for a message that names the table by its id."""
+        return self.described(self.item.table_id)
+
+    def described(self, table_name: str) -> str:
+        """Who has what, for a message."""
+        what = f"table {table_name}" if self.item.granule == WHOLE else f"{self.item.granule} of table {table_name}"
+        since = datetime.fromtimestamp(self.since_ms / 1000, timezone.utc).isoformat(timespec="milliseconds")
+        verb = "holds" if self.is_held else "waits for"
+        who = f"transaction {short_id(self.txn_id)} of process {self.holder}, begun at {since}"
+        return f"{who}, {verb} {self.mode.value} on {what}"
+
+
+@dataclass(frozen=True, slots=True)
+class LockWait:
+    """What the request waits for; nothing can have changed while `blockers_of` answers what it did then, `seen`.
+
+    But for leases that end and processes that die.
+    """
+
+    blockers: Sequence[BlockingLock]
+    seen: frozenset[tuple[str, ...]]
+
+
+def acquire(
+    connection: Connection, request: LockRequest, holder: str, now_ms: int, until_ms: int, is_dead: IsDead
+) -> LockWait | None:
+    """Lock all items of the request, or none of them: then the wish is on record, in the place of its first asking.
+
+    Called again with the same request until it answers None. What a wait ends for without a lock: `withdraw`. Of a
+    transaction one request counts at a time. All that it has is kept until about `until_ms`. An earlier request
+    that conflicts goes first, unless it waits for what this transaction holds of that very item already.
+
+    Transactions whose lease ended, or whose process is dead, lose all their locks where they are in the way. Raises
+    DeadlockDetected where this transaction is to give way: `release_as_victim` records that, since an error undoes the
+    transaction of the database. LockTimeout where it lost its locks before, TableNotFound, InvalidArgument.
+    """
+    _require_valid(request)
+    asked = modes_for(request.items, LockMode.EXCLUSIVE if request.is_exclusive else LockMode.SHARED)
+    _lock_tables(connection, {item.table_id for item in asked})
+    judge = LeaseJudge(now_ms, cache(is_dead))
+    may_wait = connection.dialect.name == "sqlite"
+    while True:
+        rows = rows_on(connection, asked, request.txn_id)
+        own = {lock.item: lock for lock in rows if lock.txn_id == request.txn_id}
+        require_unmarked(request.txn_id, own.values())
+        wishes = _wishes(request, asked, own, rows, holder, until_ms)
+        blockers = _blockers(wishes, rows)
+        ended = {lock.txn_id for lock, _ in blockers if judge.has_ended(lock)}
+        if ended:
+            for txn_id in sorted(ended):
+                strip(connection, txn_id, ENDED, now_ms, judge.have_ended)
+            continue
+        if blockers and not may_wait:
+            connection.execute(_RIGHT_TO_WAIT)
+            may_wait = True
+            continue
+        if own and states(rows_of(connection, request.txn_id)) != states(own.values()):
+            continue
+        if not blockers:
+            granted = [replace(wish, held=wish.wanted, wanted=None) for wish in wishes]
+            record(connection, request.txn_id, own, granted, holder, now_ms, until_ms)
+            return None
+        record(connection, request.txn_id, own, wishes, holder, now_ms, until_ms)
+        victim = choose_victim(request, contested(connection), judge)
+        if victim is None:
+            return LockWait([blocker for _, blocker in blockers], blockers_of(connection, request))
+        # A circle that is no more, since others went on: looked at again.
+        strip(connection, victim, GAVE_WAY, now_ms, are_waiting)
+
+
+def blockers_of(connection: Connection, request: LockRequest) -> frozenset[tuple[str, ...]]:
+    """What `acquire` would see: to be compared."""
+    asked = modes_for(request.items, LockMode.SHARED)
+    return states(rows_on(connection, asked, request.txn_id))
+
+
+def withdraw(connection: Connection, txn_id: str) -> None:
+    """Wait no longer; what is held is kept."""
+    connection.execute(_WITHDRAW_NEW, {"of_txn": txn_id})
+    connection.execute(_WITHDRAW_MORE, {"of_txn": txn_id})
+
+
+def release_as_victim(connection: Connection, txn_id: str, now_ms: int) -> None:
+    """Free all locks of a transaction that is to give way; until its `release` it gets no others."""
+    strip(connection, txn_id, GAVE_WAY, now_ms, lambda _: True)
+
+
+def release(connection: Connection, *txn_ids: str) -> None:
+    """Forget all locks and wishes of transactions."""
+    connection.execute(_RELEASE, {"txn_ids": txn_ids})
+
+
+def pin(connection: Connection, txn_id: str) -> None:
+    """Let the transaction have its locks until they are released, whatever becomes of its process."""
+    take_over(connection, txn_id, _FOR_GOOD_MS, PREPARED)
+
+
+def has_locks(connection: Connection, txn_id: str) -> bool:
+    """Whether the transaction holds or wants any lock, or has lost some and not ended."""
+    return connection.execute(_ANY_OWN, {"of_txn": txn_id}).first() is not None
+
+
+def renew(connection: Connection, txn_id: str, until_ms: int, now_ms: int) -> bool:
+    """Whether the transaction has all the locks that it was given, which are then kept until about `until_ms`.
+
+    False where it has none, or lost them: its lease had ended, or it was to give way.
+    """
+    own = rows_of(connection, txn_id)
+    if not own or any(lock.mark for lock in own):
+        return False
+    if is_due(own, now_ms, until_ms):
+        connection.execute(_RENEW, {"of_txn": txn_id, "new_until_ms": until_ms})
+    return True
+
+
+def conflicting_lock(
+    connection: Connection,
+    txn_id: str | None,
+    reads: Sequence[Item],
+    writes: Sequence[Item],
+    now_ms: int,
+    is_dead: IsDead,
+) -> BlockingLock | None:
+    """The lock of another transaction that forbids a commit which read and wrote these items, None where none does.
+
+    The whole of a table as what is written: it is not known which partitions. Locks that are only waited for forbid
+    nothing; those of transactions that ended are freed.
+    """
+    needed = joined(modes_for(reads, LockMode.SHARED), modes_for(writes, LockMode.EXCLUSIVE))
+    held = rows_on(connection, needed, txn_id or "", only_held=True)
+    judge = LeaseJudge(now_ms, cache(is_dead))
+    for lock in sorted(held, key=lambda found: (found.txn_id, found.item.granule)):
+        mode = needed.get(lock.item)
+        if mode is None or lock.held is None or are_compatible(mode, lock.held):
+            continue
+        if not (judge.has_ended(lock) and strip(connection, lock.txn_id, ENDED, now_ms, judge.have_ended)):
+            return _blocker(lock, lock.held, is_held=True)
+    return None
+
+
+def _require_valid(request: LockRequest) -> None:
+    if not 0 < len(request.txn_id) <= _MAX_ID_CHARS:
+        raise InvalidArgument(f"a transaction's id is a UUID, found {request.txn_id!r}")
+    for item in request.items:
+        if len(item.granule) > LONGEST_GRANULE:
+            raise InvalidArgument(
+                f"a granule has at most {LONGEST_GRANULE} characters, found {len(item.granule)} of table "
+                f"{item.table_id}: {item.granule[:60]}…; lock the whole table instead"
+            )
+
+
+def _lock_tables(connection: Connection, table_ids: Collection[str]) -> None:
+    rows = locked_tables(connection, table_ids)
+    for table_id in sorted(table_ids):
+        row = rows.get(table_id)
+        if row is None or row.state == TableState.RELEASED.value:
+            raise TableNotFound(f"the commit owner has no table {table_id}: nothing of it can be locked")
+
+
+def _wishes(
+    request: LockRequest,
+    asked: Mapping[Item, LockMode],
+    own: Mapping[Item, Lock],
+    rows: Sequence[Lock],
+    holder: str,
+    until_ms: int,
+) -> list[Lock]:
+    """What the transaction has to get beyond what it holds."""
+    held = {item: lock.held for item, lock in own.items()}
+    places = [lock.place for lock in own.values() if lock.wanted]
+    place = min(places) if places else 1 + max((lock.place for lock in rows), default=0)
+    wishes = []
+    for item, mode in asked.items():
+        target = join(held.get(item), mode)
+        table = Item(item.table_id, WHOLE)
+        is_covered = item != table and covers(join(held.get(table), asked[table]), target)
+        if target is not held.get(item) and not is_covered:
+            wishes.append(
+                Lock(
+                    item, request.txn_id, held.get(item), target, "", place, request.started_ms, holder, until_ms
+                )
+            )  # fmt: skip
+    return wishes
+
+
+def _blockers(wishes: Sequence[Lock], rows: Sequence[Lock]) -> list[tuple[Lock, BlockingLock]]:
+    by_item = {wish.item: wish for wish in wishes}
+    found = []
+    for lock in rows:
+        wish = by_item.get(lock.item)
+        mode = None if wish is None else lock.blocks(wish)
+        if mode is not None:
+            found.append((lock, _blocker(lock, mode, is_held=mode is lock.held)))
+    return found
+
+
+def _blocker(lock: Lock, mode: LockMode, is_held: bool) -> BlockingLock:
+    return BlockingLock(lock.txn_id, lock.item, mode, is_held, lock.holder, lock.started_ms)

@@ -1,0 +1,409 @@
+"""Tables that come into an owner's hands and leave them: promises that survive a crash, carried out or forgotten.
+
+The database holds what is under way, and the staged file what is to be written: a process that finds a half-done
+transfer can finish it. Source: managed-commits.md "Converting an existing filesystem based table to managed-commit
+table", "Creating a new managed-commit table", "Converting a managed-commit table to filesystem table".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, Row
+from sqlalchemy.exc import IntegrityError
+
+from slackwater.errors import (
+    CommitOwnerBusy,
+    CommitOwnerUnavailable,
+    CommitUnknown,
+    InvalidArgument,
+    OperationNotAllowed,
+    SlackwaterError,
+    StorageError,
+    TableAlreadyExists,
+    TableNotFound,
+    UnratifiedCommit,
+)
+from slackwater.owner.api.actions import Action
+from slackwater.owner.api.commits import (
+    Commit,
+    CommitConflict,
+    CommitRequest,
+    CommitResponse,
+    OwnershipProposal,
+    TableState,
+)
+from slackwater.owner.api.granules import checked
+from slackwater.owner.api.transactions import Item
+from slackwater.owner.api.unratified_commits import explained
+from slackwater.owner.commit.allocation_outcomes import RetryAfterStaging
+from slackwater.owner.commit.commit_validation import require_valid
+from slackwater.owner.commit.pinned_properties import pinned_properties_json
+from slackwater.owner.database.database import Database
+from slackwater.owner.database.schema import commits, owner, tables
+from slackwater.owner.locks.lock_queue import conflicting_lock
+from slackwater.owner.publish.backfill import Backfill
+from slackwater.owner.publish.transfer_commit import TransferCommit, put_transfer
+from slackwater.owner.state.clock import OwnerClock, is_dead
+from slackwater.owner.state.commit_content import ContentFacts, content, facts_of, timestamp_of
+from slackwater.owner.state.commit_files import stage, transaction_at
+from slackwater.owner.state.expired_allocations import free_abandoned
+from slackwater.owner.state.log_head import RATIFIED, TURN_MS, locked_table, rejection_reason
+from slackwater.owner.state.shared_clock import SharedTime, begin_allocation, last_ms
+from slackwater.owner.state.table_stores import TableStores
+from slackwater.protocol.actions.file_names import commit_path, staged_file_name, staged_path
+from slackwater.protocol.features.managed_commits import OWNER_NAME
+from slackwater.protocol.properties.properties import MANAGED_COMMIT_OWNER
+from slackwater.storage.store import ObjectStore
+
+_FUTURE_MS = 300_000
+_WAIT_S = 0.01
+_PATIENCE_S = 120.0
+# Whose turn it is: no commit is called so.
+_HAND_BACK = "hand back"
+
+
+class OwnershipTransfer:
+    """Takes and releases tables; `resume` finishes what another process began."""
+
+    def __init__(
+        self, database: Database, places: TableStores, backfill: Backfill, clock: OwnerClock, keep: bool = False
+    ) -> None:
+        """`keep`: tables are not given up."""
+        self._database = database
+        self._places = places
+        self._backfill = backfill
+        self._clock = clock
+        self._keep = keep
+
+    def take(self, proposal: OwnershipProposal) -> CommitResponse | CommitConflict:
+        """As `CommitOwner.take`."""
+        require_valid(proposal.actions)
+        facts = facts_of(proposal.actions, proposal.commit_id)
+        _validate_names_owner(proposal.actions)
+        self._validate_times(proposal)
+        earlier = self._earlier_result(proposal.table_id, proposal.version, proposal.commit_id)
+        if earlier is not None:
+            return earlier
+        file_name = staged_file_name(proposal.version, self._clock.new_id())
+        written = self._places.written(proposal.location)
+        store = self._places.store(written)
+        _validate_follows(store, proposal.version)
+        # The file is there before the promise: a process that finds the promise can keep it.
+        timestamp_ms = self._staged(store, proposal, file_name)
+        with _in_doubt(proposal.location):
+            try:
+                is_promised = False
+                while not is_promised:
+                    is_promised = self._database.write(
+                        lambda c, t=timestamp_ms: self._promise(c, proposal, facts, written, file_name, t)  # type: ignore[misc]
+                    )
+                    if not is_promised:
+                        # One with an earlier time is no promise's.
+                        store.delete([staged_path(file_name)])
+                        timestamp_ms = self._staged(store, proposal, file_name)
+            except IntegrityError as error:
+                with suppress(StorageError):
+                    store.delete([staged_path(file_name)])
+                # The same request may have come twice, or this run of it been completed by others.
+                earlier = self._earlier_result(proposal.table_id, proposal.version, proposal.commit_id)
+                if earlier is not None:
+                    return earlier
+                raise TableAlreadyExists(
+                    f"the commit owner has a table named {proposal.name!r}, or one at {proposal.location}, already: "
+                    "choose another name, or use the one there is"
+                ) from error
+            return self._finish_take(proposal.table_id, proposal.version)
+
+    def _staged(self, store: ObjectStore, proposal: OwnershipProposal, file_name: str) -> int:
+        """Stage the commit of a proposal with a time of now, which it is answered."""
+        timestamp_ms = self._choose_time(proposal.previous_timestamp_ms)
+        stage(store, file_name, content(proposal.actions, proposal.version, timestamp_ms))
+        return timestamp_ms
+
+    def release(self, request: CommitRequest) -> CommitResponse | CommitConflict:
+        """As `CommitOwner.release`."""
+        if self._keep:
+            raise OperationNotAllowed("this commit owner does not give up its tables: ask whoever runs it")
+        require_valid(request.actions)
+        facts_of(request.actions, request.commit_id)
+        if _names_owner(request.actions):
+            raise InvalidArgument(f"the commit that hands a table back unsets {MANAGED_COMMIT_OWNER}")
+        earlier = self._earlier_result(request.table_id, request.version, request.commit_id)
+        if earlier is not None:
+            return earlier
+        row = self._row(request.table_id)
+        store = self._places.store(row.location)
+        self._backfill.now(request.table_id)
+        file_name = staged_file_name(request.version, self._clock.new_id())
+        timestamp_ms = self._choose_time(row.allocated_ms)
+        data = content(request.actions, request.version, timestamp_ms)
+        stage(store, file_name, data)
+        with _in_doubt(store.root_url):
+            refused = self._database.write(lambda c: self._stop_commits(c, request, file_name, timestamp_ms))
+            waited_s = 0.0
+            while isinstance(refused, RetryAfterStaging) and waited_s < _PATIENCE_S:
+                self._clock.sleep(_WAIT_S)
+                waited_s += _WAIT_S
+                refused = self._database.write(lambda c: self._stop_commits(c, request, file_name, timestamp_ms))
+            if refused is None:
+                return self._finish_release(request.table_id, request.version)
+            earlier = self._earlier_result(request.table_id, request.version, request.commit_id)
+        with suppress(StorageError):
+            store.delete([staged_path(file_name)])
+        if earlier is not None:
+            return earlier
+        if isinstance(refused, RetryAfterStaging):
+            raise CommitOwnerBusy(
+                f"{store.root_url}: versions before {request.version} were being staged for {_PATIENCE_S} seconds; the "
+                "table was not handed back: try again"
+            )
+        if isinstance(refused, SlackwaterError):
+            raise refused
+        return refused
+
+    def resume(self, table_id: str) -> str | None:
+        """Finish the transfer of a table that is on its way; what was done, None where there was nothing to do."""
+        row = self._database.read(lambda c: _row_of(c, table_id))
+        if row is None or row.transfer_version is None:
+            return None
+        taking = row.state == TableState.PROPOSED.value
+        finish = self._finish_take if taking else self._finish_release
+        outcome = finish(table_id, row.transfer_version)
+        what = "ownership" if taking else "release"
+        if isinstance(outcome, CommitConflict):
+            return f"{row.name}: the {what} was forgotten, version {row.transfer_version} is another writer's"
+        return f"{row.name}: the {what} was completed by version {row.transfer_version}"
+
+    def _earlier_result(self, table_id: str, version: int, commit_id: str) -> CommitResponse | CommitConflict | None:
+        """The result of a transfer of this very table that began before, where the request is a repeated one."""
+        row = self._database.read(lambda c: _row_of(c, table_id))
+        if row is None:
+            return None
+        if row.transfer_commit_id == commit_id:
+            finish = self._finish_take if row.state == TableState.PROPOSED.value else self._finish_release
+            with _in_doubt(self._places.url(row.location)):
+                return finish(table_id, version)
+        store = self._places.store(row.location)
+        return self._response(row, version) if transaction_at(store, version) == commit_id else None
+
+    def _finish_take(self, table_id: str, version: int) -> CommitResponse | CommitConflict:
+        """Make the promise real by put-if-absent, or forget it: the point at which the table is owned is in its log."""
+        row = self._database.read(lambda c: _row_of(c, table_id))
+        if row is None:
+            # Somebody else found the promise, and that it came too late.
+            return CommitConflict(version)
+        if row.transfer_version is None:
+            return self._response(row, version)
+        store = self._places.store(row.location)
+        if not self._put(store, row):
+            self._database.write(lambda c: _forget(c, table_id, row.transfer_file))
+            with suppress(StorageError):
+                store.delete([staged_path(row.transfer_file)])
+            return CommitConflict(row.transfer_version)
+        self._database.write(lambda c: self._activate(c, table_id))
+        return self._response(row, version)
+
+    def _finish_release(self, table_id: str, version: int) -> CommitResponse:
+        row = self._row(table_id)
+        if row.transfer_version is None:
+            return self._response(row, version)
+        self._backfill.now(table_id)
+        store = self._places.store(row.location)
+        if not self._put(store, row):
+            raise UnratifiedCommit(
+                f"{store.root_url}/{commit_path(row.transfer_version)} is not the commit that hands the table "
+                f"back, so that cannot be done: {explained(store, row.transfer_version)}"
+            )
+        self._database.write(lambda c: self._let_go(c, table_id))
+        return self._response(row, row.transfer_version)
+
+    def _put(self, store: ObjectStore, row: Row[Any]) -> bool:
+        """Whether the transfer is the version of the table that it was to be; it is from here on, where it may be."""
+
+        def is_settled() -> bool:
+            now = self._database.read(lambda c: _row_of(c, row.table_id))
+            return now is not None and now.transfer_file != row.transfer_file
+
+        commit = TransferCommit(row.transfer_version, row.transfer_file, row.transfer_commit_id)
+        return put_transfer(store, commit, self._clock.sleep, is_settled)
+
+    def _choose_time(self, previous_ms: int | None) -> int:
+        def choose(connection: Connection) -> int:
+            begin_allocation(connection)
+            connection.execute(sa.select(owner.c.last_ms).with_for_update())
+            time = SharedTime.of(connection, self._clock)
+            # After everything that was read of any table, and after every time slice.
+            chosen: int = max(
+                time.now_ms, time.last_ms + 1, time.served_ms + 1, 0 if previous_ms is None else previous_ms + 1
+            )
+            connection.execute(sa.update(owner).values(last_ms=chosen))
+            return chosen
+
+        return self._database.write(choose)
+
+    def _promise(
+        self, connection: Connection, proposal: OwnershipProposal, facts: ContentFacts, written: str, file_name: str,
+        timestamp_ms: int,
+    ) -> bool:  # fmt: skip
+        """Promise the table; False where a time slice was read meanwhile that would have to have it."""
+        row = _row_of(connection, proposal.table_id)
+        if row is not None and row.transfer_file == file_name:
+            # An earlier run of this transaction whose answer was lost.
+            return True
+        begin_allocation(connection)
+        if SharedTime.of(connection, self._clock).served_ms >= timestamp_ms:
+            return False
+        before = proposal.version - 1
+        mark = proposal.row_id_mark if facts.mark is None else facts.mark
+        connection.execute(
+            sa.insert(tables).values(
+                table_id=proposal.table_id, name=proposal.name, location=written, state=TableState.PROPOSED.value,
+                created_ms=self._clock.now_ms(), allocated_version=before, ratified_version=before,
+                backfilled_version=before, allocated_ms=timestamp_ms, ratified_ms=timestamp_ms,
+                allocated_mark=mark, ratified_mark=mark, allocated_change=proposal.version,
+                ratified_change=proposal.version, purged_version=before,
+                transfer_version=proposal.version, transfer_file=file_name, transfer_commit_id=proposal.commit_id,
+                kept=pinned_properties_json(proposal.actions, proposal.version, timestamp_ms),
+            )
+        )  # fmt: skip
+        return True
+
+    def _activate(self, connection: Connection, table_id: str) -> None:
+        row = locked_table(connection, table_id)
+        if row is not None and row.state == TableState.PROPOSED.value:
+            version = row.transfer_version
+            _set(
+                connection, table_id, state=TableState.ACTIVE.value, allocated_version=version,
+                ratified_version=version, backfilled_version=version, transfer_version=None, transfer_file=None,
+                transfer_commit_id=None,
+            )  # fmt: skip
+            # From here on time slices are answered without the log.
+            connection.execute(
+                sa.insert(commits).values(
+                    table_id=table_id, version=version, commit_id=row.transfer_commit_id, file_name=row.transfer_file,
+                    state=RATIFIED, timestamp_ms=row.allocated_ms, size_bytes=0, mark=row.allocated_mark,
+                    is_change=True, holder=self._clock.holder, until_ms=0,
+                )
+            )  # fmt: skip
+
+    def _stop_commits(
+        self, connection: Connection, request: CommitRequest, file_name: str, timestamp_ms: int
+    ) -> SlackwaterError | CommitConflict | RetryAfterStaging | None:
+        """Take no more commits; what keeps the table from being released, None where nothing does."""
+        begin_allocation(connection)
+        row = locked_table(connection, request.table_id)
+        if row is None:
+            return TableNotFound(f"the commit owner has no table {request.table_id}")
+        if row.transfer_commit_id == request.commit_id:
+            return None
+        time = SharedTime.of(connection, self._clock, checked(request.table_id, None))
+        refusal = rejection_reason(row)
+        if refusal is not None:
+            return refusal
+        now_ms = time.now_ms
+        if request.version <= row.ratified_version or row.allocated_version > row.ratified_version:
+            # No other commit gets a version before the table was handed back, or that was given up.
+            _set(connection, request.table_id, turn_of=_HAND_BACK, turn_until_ms=now_ms + TURN_MS)
+        if request.version <= row.ratified_version:
+            return CommitConflict(row.ratified_version)
+        items = [Item(request.table_id)]
+        if conflicting_lock(connection, None, [], items, now_ms, is_dead) is not None:
+            # A transaction goes on that has locked the table, or voted for what it will write there.
+            return RetryAfterStaging()
+        if row.allocated_version > row.ratified_version:
+            # Those who stage commits decide whose the version is; the dead are not waited for.
+            free_abandoned(connection, row, now_ms, is_dead)
+            return RetryAfterStaging()
+        if request.version > row.ratified_version + 1:
+            return InvalidArgument(f"{row.location}: version {request.version - 1} does not exist")
+        if max(row.allocated_ms, time.before_write(request.table_id)) >= timestamp_ms:
+            return CommitConflict(row.ratified_version)
+        _set(
+            connection, request.table_id, state=TableState.RELEASING.value, allocated_ms=timestamp_ms,
+            transfer_version=request.version, transfer_file=file_name, transfer_commit_id=request.commit_id,
+        )  # fmt: skip
+        return None
+
+    def _let_go(self, connection: Connection, table_id: str) -> None:
+        row = locked_table(connection, table_id)
+        if row is not None and row.state == TableState.RELEASING.value:
+            version = row.transfer_version
+            _set(
+                connection, table_id, state=TableState.RELEASED.value, allocated_version=version,
+                ratified_version=version, backfilled_version=version, purged_version=version, transfer_version=None,
+                transfer_file=None, transfer_commit_id=None, problem="",
+            )  # fmt: skip
+            connection.execute(sa.delete(commits).where(commits.c.table_id == table_id))
+
+    def _response(self, row: Row[Any], version: int) -> CommitResponse:
+        data = self._places.store(row.location).read(commit_path(version))
+        commit = Commit(version, row.transfer_file or "", timestamp_of(data), len(data), data)
+        return CommitResponse(commit, version)
+
+    def _row(self, table_id: str) -> Row[Any]:
+        row = self._database.read(lambda c: _row_of(c, table_id))
+        if row is None:
+            raise TableNotFound(f"the commit owner has no table {table_id}")
+        return row
+
+    def _validate_times(self, proposal: OwnershipProposal) -> None:
+        previous = proposal.previous_timestamp_ms
+        # What the owner has given out itself lies before whatever it gives out next.
+        now_ms = max(self._clock.now_ms(), self._database.read(last_ms))
+        if previous is not None and previous > now_ms + _FUTURE_MS:
+            raise InvalidArgument(
+                f"{proposal.location}: its last commit is dated {previous - now_ms} ms in the future, and every later "
+                "one would have to be: see to the clock of who wrote it, and adopt the table when that time has come"
+            )
+
+
+def _names_owner(actions: Sequence[Action]) -> bool:
+    found = [a["metaData"].get("configuration") or {} for a in actions if isinstance(a.get("metaData"), dict)]
+    return bool(found) and found[-1].get(MANAGED_COMMIT_OWNER) == OWNER_NAME
+
+
+def _validate_names_owner(actions: Sequence[Action]) -> None:
+    if not _names_owner(actions):
+        raise InvalidArgument(f"the commit that makes a table this owner's sets {MANAGED_COMMIT_OWNER} to {OWNER_NAME}")
+
+
+def _validate_follows(store: ObjectStore, version: int) -> None:
+    if version > 0 and store.head(commit_path(version - 1)) is None:
+        raise InvalidArgument(
+            f"{store.root_url}: version {version} cannot be committed, since version {version - 1} does not exist"
+        )
+
+
+@contextmanager
+def _in_doubt(where: str) -> Iterator[None]:
+    """Errors from here on do not say that nothing comes: a process that finds what was begun finishes it."""
+    try:
+        yield
+    except (CommitOwnerUnavailable, StorageError) as error:
+        raise CommitUnknown(
+            f"{where}: whether the table is the commit owner's `slackwater lake repair` settles, or whoever uses the "
+            f"table next: {error}"
+        ) from error
+
+
+def _forget(connection: Connection, table_id: str, transfer_file: str) -> None:
+    """Forget this very promise, not one that was made since."""
+    connection.execute(
+        sa.delete(tables).where(
+            tables.c.table_id == table_id,
+            tables.c.transfer_file == transfer_file,
+            tables.c.state == TableState.PROPOSED.value,
+        )
+    )
+
+
+def _row_of(connection: Connection, table_id: str) -> Row[Any] | None:
+    return connection.execute(sa.select(tables).where(tables.c.table_id == table_id)).first()
+
+
+def _set(connection: Connection, table_id: str, **values: Any) -> None:
+    connection.execute(sa.update(tables).where(tables.c.table_id == table_id).values(**values))

@@ -1,0 +1,199 @@
+"""What every request passes before the owner is asked: who asks, how often, how much; and how errors are answered."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from anyio import to_thread
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from starlette.requests import Request
+from starlette.responses import Response
+
+from slackwater.errors import CommitOwnerUnavailable, InvalidArgument, NotAuthorized, SlackwaterError
+from slackwater.owner.api.actions import Action
+from slackwater.owner.api.field_types import Id
+from slackwater.owner.api.wire_model import RequestModel, checked
+from slackwater.owner.served.client.addresses import is_loopback
+from slackwater.owner.served.http.body_parser import BodyParser
+from slackwater.owner.served.http.limits import BodyLimits, RateLimits
+from slackwater.owner.served.request_observer import Observation, observation
+from slackwater.owner.served.responses import RequestRejected, error_response
+from slackwater.owner.served.settings import ServedSettings
+from slackwater.owner.served.tokens import Principal, Scope, Tokens
+from slackwater.owner.served.wire.errors import INTERNAL
+from slackwater.owner.state.commit_content import made_by
+
+SCOPE = "x-required-scope"
+"""The key in a route's OpenAPI entry that names the scope it needs; a route without it needs no token."""
+
+_MOST_FAULTS = 5
+_GRANTED = "slackwater.granted"
+_ANYBODY = Principal("anybody", frozenset({Scope.ADMIN}))
+_log = logging.getLogger(__name__)
+
+
+class Admission:
+    """Admits requests. Without `tokens` everybody on this machine may do everything."""
+
+    def __init__(self, tokens: Tokens | None, settings: ServedSettings) -> None:
+        self._tokens = tokens
+        self._rates = RateLimits(settings.rate_per_s)
+        self.bodies = BodyLimits(settings)
+        self.parser = BodyParser()
+
+    async def admit(self, request: Request, scope: Scope) -> Principal:
+        """Who asks. Raises Refusal: 401 without a good token, 403 for one without `scope`, 429 for one too fast."""
+        granted = _local(request) if self._tokens is None else await _authorized(request, self._tokens)
+        self._rates.take(granted.name)
+        if not granted.allows(scope):
+            raise RequestRejected(
+                403,
+                NotAuthorized(f"the token {granted.name!r} lacks the scope {scope.value!r}: ask for one that has it"),
+            )
+        return granted
+
+
+def guarded_route(gate: Admission) -> type[APIRoute]:
+    """The routes of an application whose requests pass `gate`, before their body is read."""
+
+    class GuardedRoute(APIRoute):
+        def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+            answer = super().get_route_handler()
+            needed = (self.openapi_extra or {}).get(SCOPE)
+            scope = None if needed is None else Scope(needed)
+            kind = None if self.body_field is None else cast(type[RequestModel], self.body_field.field_info.annotation)
+
+            async def pass_gate(request: Request) -> Response:
+                seen = observation(request.scope)
+                if scope is not None:
+                    granted = request.scope[_GRANTED] = await gate.admit(request, scope)
+                    seen.caller = granted.name
+                    _note_subject(seen, request.path_params)
+                    _require_once(request)
+                if kind is None:
+                    return await answer(request)
+                async with gate.bodies.body(request) as body:
+                    parsed = await gate.parser.parsed(body, kind, request.path_params)
+                    return await answer(_ReadRequest(request, body, parsed))
+
+            async def handle(request: Request) -> Response:
+                observation(request.scope).route = self.path
+                try:
+                    return await pass_gate(request)
+                except Exception as error:  # noqa: BLE001 - each has its answer
+                    return answered(request, error)
+
+            return handle
+
+    return GuardedRoute
+
+
+def _note_subject(seen: Observation, path_params: Mapping[str, str]) -> None:
+    """For the log: the table or the transaction that the path names, which keeps to the pattern of ids."""
+    with suppress(InvalidArgument):
+        if "table_id" in path_params:
+            seen.versions = {checked(Id, "table id", path_params["table_id"]): None}
+        if "txn_id" in path_params:
+            seen.transaction = checked(Id, "transaction id", path_params["txn_id"])
+
+
+def _require_once(request: Request) -> None:
+    """Let pass a query that says each thing once: of two the last would count. Raises Refusal."""
+    names = [name for name, _ in request.query_params.multi_items()]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise RequestRejected(422, InvalidArgument(f"the query has {twice[:60]!r} more than once: say it once"))
+
+
+def granted_to(request: Request) -> Principal:
+    """Rights of the sender of `request`, which the gate has admitted."""
+    found: Principal = request.scope[_GRANTED]
+    return found
+
+
+def signed(request: Request, actions: Sequence[Action]) -> Sequence[Action]:
+    """The actions of a commit that the sender of `request` makes: with tokens the history names the token."""
+    granted = granted_to(request)
+    return actions if granted is _ANYBODY else made_by(actions, granted.name)
+
+
+def answered(request: Request, error: Exception) -> Response:
+    """The answer to `request` that went wrong; of what is no error of ours only the log says more."""
+    status, headers = None, None
+    if isinstance(error, RequestRejected):
+        ours, status, headers = error.error, error.status, error.headers
+    elif isinstance(error, RequestValidationError):
+        ours, status = InvalidArgument(_faults(error)), 422
+    elif isinstance(error, SlackwaterError):
+        ours = error
+    else:
+        _log.error("a request failed", exc_info=error)
+        ours, status = SlackwaterError("the commit owner failed: its log says why"), INTERNAL
+    observation(request.scope).error = type(ours).__name__
+    return error_response(ours, status, headers)
+
+
+class _ReadRequest(Request):
+    """A request whose body was read and is known to be what its route is told."""
+
+    def __init__(self, request: Request, body: bytearray, parsed: RequestModel | None) -> None:
+        super().__init__(request.scope, request.receive)
+        self._read = body
+        self._parsed = parsed
+
+    async def body(self) -> Any:
+        return self._read
+
+    async def json(self) -> Any:
+        return self._parsed
+
+
+async def _authorized(request: Request, tokens: Tokens) -> Principal:
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not token:
+        raise RequestRejected(
+            401,
+            NotAuthorized("the request has no token: send it as 'Authorization: Bearer …'"),
+            {"WWW-Authenticate": "Bearer"},
+        )
+    granted = tokens.recent(token)
+    if granted is None:
+        try:
+            granted = await to_thread.run_sync(tokens.authorize, token)
+        except CommitOwnerUnavailable as error:
+            # Who asks is not known yet, so nothing is told but that.
+            _log.warning("tokens cannot be looked up: %s", error)
+            raise RequestRejected(
+                503, CommitOwnerUnavailable("the commit owner cannot look up tokens now: try again later")
+            ) from error
+    if granted is None:
+        raise RequestRejected(
+            401,
+            NotAuthorized("the token is unknown, revoked or expired: ask for another one"),
+            {"WWW-Authenticate": 'Bearer error="invalid_token"'},
+        )
+    return granted
+
+
+def _local(request: Request) -> Principal:
+    # A page in a browser on this machine may reach it under a name of its own.
+    try:
+        host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
+    except ValueError:
+        host = ""
+    if not is_loopback(host):
+        raise RequestRejected(403, NotAuthorized("a server without tokens answers only to localhost"))
+    return _ANYBODY
+
+
+def _faults(error: RequestValidationError) -> str:
+    """What is wrong and where, without what was sent."""
+    found = error.errors()
+    said = [f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}" for fault in found[:_MOST_FAULTS]]
+    more = f" and {len(found) - _MOST_FAULTS} more" if len(found) > _MOST_FAULTS else ""
+    return f"the request cannot be understood: {'; '.join(said)}{more}"

@@ -1,0 +1,398 @@
+"""A commit owner that answers over HTTP."""
+
+from __future__ import annotations
+
+import os
+import re
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
+
+import httpx
+
+from slackwater.errors import CommitOwnerUnavailable, CommitUnknown, InvalidArgument
+from slackwater.owner.api.commits import (
+    LATEST,
+    CommitConflict,
+    CommitRequest,
+    CommitResponse,
+    GetCommitsResponse,
+    ManagedTable,
+    OwnershipProposal,
+)
+from slackwater.owner.api.field_types import Id, Instant, Known, Name, Version
+from slackwater.owner.api.monitoring import Activity, RecentCommit
+from slackwater.owner.api.owner_registry import reopened
+from slackwater.owner.api.timestamp_range import AnsweredRange, TimestampRange
+from slackwater.owner.api.transactions import (
+    LONGEST_LOCK_WAIT_S,
+    LONGEST_PREPARE_WAIT_S,
+    Cut,
+    InDoubt,
+    LockRequest,
+    Timeout,
+    TimeRequest,
+    TransactionConflict,
+    TransactionRequest,
+    TransactionResponse,
+    Vote,
+)
+from slackwater.owner.api.wire_model import RequestModel, ResponseModel, WireModel, checked, read
+from slackwater.owner.served.client.addresses import checked_url, is_in_the_clear, is_loopback
+from slackwater.owner.served.client.deadline import ClientClock, in_shares
+from slackwater.owner.served.client.retrying_transport import OwnerReply, OwnerRequest, RetryingTransport
+from slackwater.owner.served.wire import calls
+from slackwater.owner.served.wire.calls import (
+    AcknowledgeRequest,
+    BackfillRequest,
+    Call,
+    ConflictableCall,
+    DecisionRequest,
+    FinishRequest,
+    RepairRequest,
+    prepare_request,
+)
+
+TIMEOUT_S = 30.0
+"""For how long an answer is waited for, attempts together."""
+
+_LONG = 10
+# So much longer a call has patience than the owner may wait: the first attempt takes two thirds of the time.
+_MORE = 1.5
+_CONNECT_S = 5.0
+_LIMITS = httpx.Limits(max_connections=128, max_keepalive_connections=64, keepalive_expiry=20.0)
+_TOKEN = re.compile(r"[\x21-\x7e]+")
+A = TypeVar("A", bound=WireModel)
+C = TypeVar("C", bound=ResponseModel)
+T = TypeVar("T")
+
+
+class HttpOwner:
+    """The CommitOwner that `slackwater serve` serves at a URL; thread-safe, with one pool of connections.
+
+    A commit whose answer is lost is asked for again, marked as a replay, until the time is up; a decision too.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        timeout_s: float = TIMEOUT_S,
+        client: httpx.Client | None = None,
+        *,
+        allow_http: bool = False,
+        ca_file: str | None = None,
+        clock: ClientClock | None = None,
+    ) -> None:
+        """`timeout_s` bounds each call, backfills, releases, repairs and cuts of the past ten times it; for how long
+        locks are waited for comes to it. `ca_file` holds
+        certificates that are trusted, in place of those of SSL_CERT_FILE and SSL_CERT_DIR, or of the system.
+
+        A `client` that is given stays the caller's to close. Raises InvalidArgument for a URL that is not http or
+        https, holds a user or a query, or would carry the token in the clear to another machine without `allow_http`.
+        """
+        self._url = checked_url(url)
+        if token is not None and not allow_http and is_in_the_clear(self._url):
+            raise InvalidArgument(
+                f"the token would travel to {self._url} in the clear: use https, or allow_http=True in a network that "
+                "nobody listens to"
+            )
+        self._headers = {"Accept": "application/json", "Content-Type": "application/json"}
+        if token is not None:
+            if not _TOKEN.fullmatch(token):
+                raise InvalidArgument("the token is empty or holds characters that no token has")
+            self._headers["Authorization"] = f"Bearer {token}"
+        if not timeout_s > 0:
+            raise InvalidArgument(f"the timeout is to be greater than 0 s, found {timeout_s!r}")
+        self._token = token
+        self._timeout_s = timeout_s
+        self._given = client
+        self._ca_file = ca_file
+        self._own = None if client is not None else self._pool()
+        self._pid = os.getpid()
+        self._owner_id: str | None = None
+        self._clock = clock or ClientClock()
+        self._exchange = RetryingTransport(self._url, self._send, self._clock)
+        self._most_ahead_s = 0.0
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For other processes, which ask the same server, as this one does."""
+        return reopened, (self.owner_id, partial(_opened, self._url, self._token, self._timeout_s, self._ca_file))
+
+    def __repr__(self) -> str:
+        return f"HttpOwner({self._url!r})"
+
+    @property
+    def owner_id(self) -> str:
+        """The identity of the owner, asked for once."""
+        if self._owner_id is None:
+            self._owner_id = self._look(calls.GET_OWNER).owner_id
+        return self._owner_id
+
+    @property
+    def endpoint(self) -> str | None:
+        """The URL that the owner is served at."""
+        return self._url
+
+    def commit(self, request: CommitRequest) -> CommitResponse | CommitConflict:
+        """See CommitOwner. Raises CommitUnknown too where the answer is lost for good."""
+        return self._ratify(calls.COMMIT, request, self._timeout_s)
+
+    def get_commits(
+        self, table_id: str, start_version: int, end_version: int = LATEST, with_data: bool = False
+    ) -> GetCommitsResponse:
+        """See CommitOwner."""
+        from slackwater.owner.served.wire.queries import CommitsQuery
+
+        query = CommitsQuery.sent(start_version=start_version, end_version=end_version, with_data=with_data)
+        return self._look(calls.GET_COMMITS, query, table_id=table_id)
+
+    def backfill_to_version(self, table_id: str, version: int = LATEST) -> int:
+        """See CommitOwner."""
+        asked = BackfillRequest(checked(Known, "version", version))
+        return self._settle(calls.BACKFILL, asked, table_id=table_id).version
+
+    def tables(self) -> list[ManagedTable]:
+        """See CommitOwner."""
+        return list(self._look(calls.LIST_TABLES).tables)
+
+    def table(self, name: str) -> ManagedTable:
+        """See CommitOwner. Raises InvalidArgument for what can be no table's name."""
+        return self._look(calls.GET_TABLE, name=name)
+
+    def take(self, proposal: OwnershipProposal) -> CommitResponse | CommitConflict:
+        """See CommitOwner. Raises CommitUnknown too where the answer is lost for good."""
+        checked(Id, "table's id", proposal.table_id)
+        checked(Id, "commit's id", proposal.commit_id)
+        checked(Name, "table's name", proposal.name)
+        checked(Version, "version", proposal.version)
+        call = calls.TAKE_TABLE
+        question = OwnerRequest(
+            call.method, call.at(), body=_always(proposal), is_commit=True, patience_s=self._timeout_s
+        )
+        return _settled(call, self._exchange.ask(question))
+
+    def release(self, request: CommitRequest) -> CommitResponse | CommitConflict:
+        """See CommitOwner. Raises CommitUnknown too where the answer is lost for good."""
+        return self._ratify(calls.RELEASE, request, self._timeout_s * _LONG)
+
+    def repair(self, table_id: str | None = None) -> list[str]:
+        """See CommitOwner."""
+        asked = RepairRequest(None if table_id is None else checked(Id, "table's id", table_id))
+        return list(self._settle(calls.REPAIR, asked).done)
+
+    def cut(self, timestamp_ms: int | None = None) -> Cut:
+        """See CommitOwner. Raises InvalidArgument for an instant before the epoch or after the year 9999."""
+        if timestamp_ms is None:
+            return self._look(calls.GET_CUT)
+        from slackwater.owner.served.wire.queries import CutQuery
+
+        return self._look(calls.GET_CUT, CutQuery.sent(timestamp_ms=timestamp_ms), _LONG)
+
+    def narrow(self, request: TimeRequest) -> TimestampRange:
+        """See CommitOwner."""
+        self._most_ahead_s = max(self._most_ahead_s, request.ahead_ms / 1000)
+        answer = self._wait(calls.GET_TIME, request, txn_id=request.txn_id)
+        return self._understood(answer, _range)
+
+    def lock(self, request: LockRequest) -> None:
+        """See CommitOwner. What is waited for long is asked for several times."""
+        total_s = checked(Timeout, "timeout", request.timeout_s)
+
+        def ask(timeout_s: float) -> None:
+            self._wait(calls.LOCK, replace(request, timeout_s=timeout_s), timeout_s, txn_id=request.txn_id)
+
+        in_shares(ask, total_s, LONGEST_LOCK_WAIT_S, self._clock)
+
+    def keep_alive(self, txn_id: str) -> None:
+        """See CommitOwner."""
+        self._wait(calls.KEEP_ALIVE, txn_id=txn_id)
+
+    def commit_transaction(self, request: TransactionRequest) -> TransactionResponse | TransactionConflict:
+        """See CommitOwner. Raises CommitUnknown too where the answer is lost for good."""
+        checked(Id, "transaction's id", request.txn_id)
+        call = calls.COMMIT_TRANSACTION
+        question = OwnerRequest(
+            call.method,
+            call.at(),
+            body=_replayable(request),
+            is_commit=True,
+            is_replay=request.is_replay,
+            patience_s=self._timeout_s + _MORE * self._most_ahead_s,
+        )
+        return _settled(call, self._exchange.ask(question))
+
+    def end(self, txn_id: str) -> None:
+        """See CommitOwner."""
+        self._wait(calls.END, txn_id=txn_id)
+
+    def prepare(self, request: TransactionRequest, coordinator_id: str) -> Vote | TransactionConflict:
+        """See CommitOwner. After CommitOwnerUnavailable it may be promised all the same: `finish` ends that."""
+        asked = prepare_request(request, checked(Id, "coordinator's id", coordinator_id))
+        call = calls.PREPARE
+        answer = self._wait(call, asked, LONGEST_PREPARE_WAIT_S, txn_id=request.txn_id)
+        if answer.is_conflict:
+            return self._understood(answer, call.conflict.from_json)
+        return self._understood(answer, call.answer.from_json)
+
+    def decide(self, txn_id: str, timestamp_ms: int | None, participants: Sequence[str]) -> int | None:
+        """See CommitOwner. Raises CommitUnknown where the answer is lost for good: it may be decided."""
+        ids = [checked(Id, "participant's id", participant_id) for participant_id in participants]
+        body = _always(DecisionRequest(_instant(timestamp_ms), ids))
+        call = calls.DECIDE
+        path = call.at(txn_id=txn_id)
+        question = OwnerRequest(call.method, path, body=body, is_commit=True, patience_s=self._timeout_s)
+        return _decided(self._exchange.ask(question))
+
+    def decision(self, txn_id: str) -> int | None:
+        """See CommitOwner."""
+        call = calls.ASK_DECISION
+        return self._understood(self._wait(call, txn_id=txn_id), call.answer.from_json).timestamp_ms
+
+    def finish(self, txn_id: str, timestamp_ms: int | None) -> TransactionResponse | None:
+        """See CommitOwner. None too where the answer to the request that did it was lost."""
+        call = calls.FINISH
+        answer = self._wait(call, FinishRequest(_instant(timestamp_ms)), txn_id=txn_id)
+        return self._understood(answer, call.answer.from_json).transaction
+
+    def acknowledge(self, txn_id: str, participant_id: str) -> None:
+        """See CommitOwner."""
+        asked = AcknowledgeRequest(checked(Id, "participant's id", participant_id))
+        self._wait(calls.ACKNOWLEDGE, asked, txn_id=txn_id)
+
+    def in_doubt(self) -> list[InDoubt]:
+        """See CommitOwner."""
+        return list(self._look(calls.GET_IN_DOUBT).transactions)
+
+    def activity(self) -> Activity:
+        """See CommitOwner."""
+        return self._look(calls.GET_ACTIVITY)
+
+    def recent_commits(self, limit: int = 50) -> list[RecentCommit]:
+        """See CommitOwner."""
+        from slackwater.owner.served.wire.queries import RecentCommitsQuery
+
+        return list(self._look(calls.GET_RECENT_COMMITS, RecentCommitsQuery.sent(limit=limit)).commits)
+
+    def close(self) -> None:
+        """Let go of the connections; the server's owner backfills by itself."""
+        if self._own is not None:
+            self._own.close()
+
+    def _ratify(self, call: ConflictableCall[A, C], request: CommitRequest, patience_s: float) -> A | C:
+        checked(Id, "commit's id", request.commit_id)
+        checked(Version, "version", request.version)
+        question = OwnerRequest(
+            call.method,
+            call.at(table_id=request.table_id),
+            body=_replayable(request),
+            is_commit=True,
+            is_replay=request.is_replay,
+            patience_s=patience_s,
+        )
+        return _settled(call, self._exchange.ask(question))
+
+    def _look(self, call: Call[A], query: Mapping[str, str] | None = None, times: int = 1, **named: str) -> A:
+        question = OwnerRequest(call.method, call.at(**named), query=query, patience_s=self._timeout_s * times)
+        return self._understood(self._exchange.ask(question), call.answer.from_json)
+
+    def _wait(
+        self, call: Call[Any], asked: RequestModel | None = None, wait_s: float = 0.0, **named: str
+    ) -> OwnerReply:
+        body = None if asked is None else _always(asked)
+        patience_s = self._timeout_s + _MORE * wait_s
+        return self._exchange.ask(OwnerRequest(call.method, call.at(**named), body=body, patience_s=patience_s))
+
+    def _settle(self, call: Call[A], asked: RequestModel, **named: str) -> A:
+        patience_s = self._timeout_s * _LONG
+        question = OwnerRequest(call.method, call.at(**named), body=_always(asked), patience_s=patience_s)
+        return self._understood(self._exchange.ask(question), call.answer.from_json)
+
+    def _understood(self, answer: OwnerReply, reads: Callable[[Any], T]) -> T:
+        try:
+            return reads(answer.value)
+        except ValueError as error:
+            raise CommitOwnerUnavailable(
+                f"{self._url} answers not as a commit owner does: {error}; compare the versions of client and server"
+            ) from error
+
+    def _send(self, question: OwnerRequest, content: bytes | None, timeout_s: float) -> httpx.Response:
+        client = self._client()
+        request = client.build_request(
+            question.method,
+            self._url + question.path,
+            params=question.query,
+            content=content,
+            headers=self._headers,
+            timeout=httpx.Timeout(timeout_s, connect=min(_CONNECT_S, timeout_s)),
+        )
+        # The token goes to this server alone.
+        return client.send(request, auth=None, follow_redirects=False)
+
+    def _client(self) -> httpx.Client:
+        if self._given is not None:
+            return self._given
+        if self._own is None or self._pid != os.getpid():
+            # After a fork both processes would read answers from the same connections.
+            self._own, self._pid = self._pool(), os.getpid()
+        return self._own
+
+    def _pool(self) -> httpx.Client:
+        verify = _trusted(self._ca_file)
+        # A proxy of the environment has no business between processes of one machine.
+        trust_env = not is_loopback(httpx.URL(self._url).host)
+        return httpx.Client(verify=verify, limits=_LIMITS, follow_redirects=False, trust_env=trust_env)
+
+
+def _trusted(ca_file: str | None) -> ssl.SSLContext | bool:
+    """Whose certificates are trusted: `ca_file`, else SSL_CERT_FILE and SSL_CERT_DIR, else those that httpx knows."""
+    directory = None if ca_file else os.environ.get("SSL_CERT_DIR") or None
+    named = ca_file or os.environ.get("SSL_CERT_FILE") or None
+    if named is None and directory is None:
+        return True
+    try:
+        return ssl.create_default_context(cafile=named, capath=directory)
+    except OSError as error:
+        raise InvalidArgument(f"the certificates in {named or directory} cannot be read: {error}") from error
+
+
+def _always(asked: RequestModel) -> Callable[[bool], Mapping[str, Any]]:
+    """The body of what is `asked`, a replay or not; it becomes JSON once."""
+    body = asked.to_json()
+    return lambda _: body
+
+
+def _replayable(request: CommitRequest | TransactionRequest) -> Callable[[bool], Mapping[str, Any]]:
+    """The body of `request`, told whether it is a replay; its actions become JSON once."""
+    body = request.to_json()
+    return lambda in_doubt: {**body, "isReplay": in_doubt}
+
+
+def _range(found: Any) -> TimestampRange:
+    narrowed: TimestampRange = read(AnsweredRange, found, TimestampRange.__name__)
+    return narrowed
+
+
+def _instant(timestamp_ms: int | None) -> int | None:
+    return None if timestamp_ms is None else checked(Instant, "timestamp", timestamp_ms)
+
+
+def _settled(call: ConflictableCall[A, C], answer: OwnerReply) -> A | C:
+    try:
+        return call.conflict.from_json(answer.value) if answer.is_conflict else call.answer.from_json(answer.value)
+    except ValueError as error:
+        raise CommitUnknown(f"the answer to a commit cannot be understood: {error}; read the log") from error
+
+
+def _decided(answer: OwnerReply) -> int | None:
+    try:
+        return calls.DECIDE.answer.from_json(answer.value).timestamp_ms
+    except ValueError as error:
+        raise CommitUnknown(f"the answer to a decision cannot be understood: {error}; ask for the decision") from error
+
+
+def _opened(url: str, token: str | None, timeout_s: float, ca_file: str | None) -> HttpOwner:
+    # Whether the token may travel to that place was asked when it was given.
+    return HttpOwner(url, token, timeout_s, allow_http=True, ca_file=ca_file)

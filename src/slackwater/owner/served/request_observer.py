@@ -1,0 +1,83 @@
+"""What is known of each request once it is answered, for the log and the metrics: never a token, never its content."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+UNMATCHED = "unmatched"
+
+_KEY = "slackwater.observation"
+
+
+@dataclass(slots=True)
+class Observation:
+    """One request: `route` is the path's template, `caller` the token's name, `error` the class of what went wrong.
+
+    `transaction` is the id of the transaction or single commit that it is about, `versions` what it made: by the ids of
+    tables, None for a table that it is about and that got no version.
+    """
+
+    method: str
+    path: str
+    client: str
+    route: str = UNMATCHED
+    caller: str | None = None
+    error: str | None = None
+    status: int = 500
+    received_bytes: int = 0
+    sent_bytes: int = 0
+    seconds: float = 0.0
+    transaction: str | None = None
+    versions: dict[str, int | None] = field(default_factory=dict)
+
+
+class ObserverMiddleware:
+    """ASGI middleware that shows every request to `observers` when it has been answered."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        observers: Sequence[Callable[[Observation], None]],
+        monotonic: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._app = app
+        self._observers = observers
+        self._monotonic = monotonic
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Source: ASGI specification, HTTP connection scope."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        client = scope.get("client")
+        seen = Observation(scope["method"], scope["path"], client[0] if client else "")
+        scope[_KEY] = seen
+        started = self._monotonic()
+
+        async def receiving() -> Message:
+            message = await receive()
+            seen.received_bytes += len(message.get("body", b""))
+            return message
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                seen.status = message["status"]
+            seen.sent_bytes += len(message.get("body", b""))
+            await send(message)
+
+        try:
+            await self._app(scope, receiving, sending)
+        finally:
+            seen.seconds = self._monotonic() - started
+            for observer in self._observers:
+                observer(seen)
+
+
+def observation(scope: Scope) -> Observation:
+    """What is known of the request so far, to be added to."""
+    found: Observation = scope[_KEY]
+    return found

@@ -1,0 +1,42 @@
+"""JSON answers of the server, those that refuse a request among them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from starlette.responses import Response
+
+from slackwater.errors import SlackwaterError
+from slackwater.owner.served.wire.errors import error_to_json, status_of
+
+BUSY_WAIT_S = 1
+"""What `Retry-After` says where no better time is known."""
+
+
+class RequestRejected(Exception):
+    """An answer that the server gives without asking the owner: `error`, with a status of its own."""
+
+    def __init__(self, status: int, error: SlackwaterError, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(str(error))
+        self.status = status
+        self.error = error
+        self.headers = headers
+
+
+def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """`value` as JSON, which nothing on the way may keep."""
+    return Response(
+        orjson.dumps(value), status, {"Cache-Control": "no-store", **(headers or {})}, media_type="application/json"
+    )
+
+
+def error_response(
+    error: SlackwaterError, status: int | None = None, headers: Mapping[str, str] | None = None
+) -> Response:
+    """`error` with its status, or the one given; 429 and 503 say when to come back."""
+    status = status_of(error) if status is None else status
+    if status in (429, 503):
+        headers = {"Retry-After": str(BUSY_WAIT_S), **(headers or {})}
+    return json_response(error_to_json(error), status, headers)

@@ -1,0 +1,185 @@
+"""Opener of a transaction, by the name of the token: a caller with another token cannot go on with it.
+
+The names are in the owner's database, so every server of the owner knows them, and after a restart too. A token that
+was made anew under its name is the same opener.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import ParamSpec, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+from sqlalchemy.dialects import postgresql, sqlite
+from starlette.requests import Request
+
+from slackwater.errors import NotAuthorized
+from slackwater.owner.database.database import Database
+from slackwater.owner.database.schema import decisions, locks, openers, prepared, promises, transactions
+from slackwater.owner.served.admission import granted_to
+from slackwater.owner.served.tokens import Principal, Scope
+from slackwater.owner.state.clock import OwnerClock
+from slackwater.owner.state.group_commit import GroupCommitQueue
+from slackwater.owner.state.log_head import RATIFIED
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+KEPT_MS = 600_000
+"""For so long it is remembered who opened a transaction that the owner knows nothing else of."""
+
+_FORGET_EVERY_MS = 60_000
+_MOST_CACHED = 65_536
+
+_OF_ANOTHER = "which was opened with another token"
+_OF_NONE = "which was opened without a token"
+_NOT_KNOWN = "which this commit owner does not know"
+
+_TXN_IDS: sa.BindParameter[str] = sa.bindparam("txn_ids", expanding=True)
+_KNOWN = sa.select(openers.c.txn_id, openers.c.token_name).where(openers.c.txn_id.in_(_TXN_IDS))
+_OTHERS = (locks, promises, prepared, decisions)
+_UNDER_WAY = sa.union(
+    sa.select(transactions.c.txn_id).where(transactions.c.txn_id.in_(_TXN_IDS), transactions.c.state != RATIFIED),
+    *(sa.select(each.c.txn_id).where(each.c.txn_id.in_(_TXN_IDS)) for each in _OTHERS),
+)
+
+
+def _is_under_way(txn_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+    return sa.or_(
+        sa.exists().where(transactions.c.txn_id == txn_id, transactions.c.state != RATIFIED),
+        *(sa.exists().where(each.c.txn_id == txn_id) for each in _OTHERS),
+    )
+
+
+_NEW_ID = sa.cast(sa.bindparam("new_txn"), sa.String)
+_NEW = sa.select(
+    _NEW_ID, sa.cast(sa.bindparam("new_name"), sa.String), sa.cast(sa.bindparam("new_ms"), sa.BigInteger)
+).where(~_is_under_way(_NEW_ID))
+_COLUMNS = ("txn_id", "token_name", "seen_ms")
+# One statement: most transactions are new, and each round trip counts.
+_OPEN = {
+    "sqlite": sqlite.insert(openers).from_select(_COLUMNS, _NEW).on_conflict_do_nothing(),
+    "postgresql": postgresql.insert(openers).from_select(_COLUMNS, _NEW).on_conflict_do_nothing(),
+}
+_FORGET = sa.delete(openers).where(openers.c.seen_ms < sa.bindparam("before_ms"), ~_is_under_way(openers.c.txn_id))
+
+
+class TransactionCall(Enum):
+    """What a request does with a transaction."""
+
+    WORK = "work"
+    """It goes on with it, as its opener does; the first such request opens it."""
+    END = "end"
+    """It brings it to an end, as a repair does too: an admin token may."""
+    ASK = "ask"
+    """It decides that what is not decided does not commit: of a transaction that is not known, only for admin."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """`name` asks about the transaction, and has opened it where no other caller has."""
+
+    txn_id: str
+    name: str
+    opens: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Opener:
+    """`name`: the token's; None where no token opened the transaction; `is_under_way`: a caller without token did."""
+
+    name: str | None
+    is_under_way: bool = False
+
+
+class TransactionOwners:
+    """Lets pass what is asked about a transaction by the caller that opened it; thread-safe.
+
+    Without a `database`, that is without tokens, everybody may do everything.
+    """
+
+    def __init__(self, database: Database | None, clock: OwnerClock | None = None) -> None:
+        self._database = database
+        self._now_ms = (clock or OwnerClock()).now_ms
+        self._look_up: GroupCommitQueue[_Question, _Opener] = GroupCommitQueue(self._answered)
+        self._lock = threading.Lock()
+        self._cache: OrderedDict[str, str] = OrderedDict()
+        self._forgot_ms = 0
+
+    def guarded(self, request: Request, txn_id: str, step: TransactionCall, call: Callable[P, T]) -> Callable[P, T]:
+        """`call`, which begins with `require` for the sender of `request`."""
+        granted = granted_to(request)
+
+        def checked(*args: P.args, **kwargs: P.kwargs) -> T:
+            self.require(granted, txn_id, step)
+            return call(*args, **kwargs)
+
+        return checked
+
+    def require(self, granted: Principal, txn_id: str, step: TransactionCall) -> None:
+        """Let pass the opener of the transaction. Raises NotAuthorized, CommitOwnerUnavailable."""
+        if self._database is None:
+            return
+        if step is not TransactionCall.WORK and granted.allows(Scope.ADMIN):
+            return
+        name = self._cached(txn_id)
+        if name is None:
+            opener = self._look_up(_Question(txn_id, granted.name, opens=step is not TransactionCall.ASK))
+            if opener.name is None:
+                raise _refused(granted, txn_id, _OF_NONE if opener.is_under_way else _NOT_KNOWN)
+            name = opener.name
+            self._remember(txn_id, name)
+        if name != granted.name:
+            raise _refused(granted, txn_id, _OF_ANOTHER)
+
+    def _cached(self, txn_id: str) -> str | None:
+        with self._lock:
+            return self._cache.get(txn_id)
+
+    def _remember(self, txn_id: str, name: str) -> None:
+        with self._lock:
+            self._cache[txn_id] = name
+            self._cache.move_to_end(txn_id)
+            if len(self._cache) > _MOST_CACHED:
+                self._cache.popitem(last=False)
+
+    def _answered(self, questions: Sequence[_Question]) -> list[_Opener]:
+        assert self._database is not None  # noqa: S101  (`require` asks nothing then)
+        # What a power cut undoes of it, it undoes of the transaction too: what is durable of that comes later.
+        return self._database.write(lambda c: self._found(c, questions), durable=False)
+
+    def _found(self, connection: Connection, questions: Sequence[_Question]) -> list[_Opener]:
+        self._open(connection, questions)
+        txn_ids = sorted({question.txn_id for question in questions})
+        known = _known(connection, txn_ids)
+        missing = [txn_id for txn_id in txn_ids if txn_id not in known]
+        under_way = set(connection.execute(_UNDER_WAY, {"txn_ids": missing}).scalars()) if missing else set()
+        return [_Opener(known.get(q.txn_id), q.txn_id in under_way) for q in questions]
+
+    def _open(self, connection: Connection, questions: Sequence[_Question]) -> None:
+        now_ms = self._now_ms()
+        # Of several that come together the first has opened it.
+        names = {question.txn_id: question.name for question in reversed(questions) if question.opens}
+        if not names:
+            return
+        rows = [{"new_txn": txn_id, "new_name": name, "new_ms": now_ms} for txn_id, name in sorted(names.items())]
+        connection.execute(_OPEN[connection.dialect.name], rows)
+        if now_ms - self._forgot_ms >= _FORGET_EVERY_MS:
+            self._forgot_ms = now_ms
+            connection.execute(_FORGET, {"before_ms": now_ms - KEPT_MS})
+
+
+def _known(connection: Connection, txn_ids: Sequence[str]) -> dict[str, str]:
+    return {row.txn_id: row.token_name for row in connection.execute(_KNOWN, {"txn_ids": txn_ids})}
+
+
+def _refused(granted: Principal, txn_id: str, why: str) -> NotAuthorized:
+    return NotAuthorized(
+        f"the token {granted.name!r} may not go on with transaction {txn_id}, {why}: use the token that opened it; one "
+        "with the scope 'admin' may end it"
+    )

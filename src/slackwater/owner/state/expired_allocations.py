@@ -1,0 +1,83 @@
+"""Versions given back: of commits whose process is gone, that could not be staged, or that follow one of these.
+
+Source: docs/commit-owner.md (a failed or expired stage frees its version: those queued behind it are allocated anew).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, Row
+
+from slackwater.owner.database.schema import commits, tables, transactions
+from slackwater.owner.state.log_head import ALLOCATED, RATIFIED, locked_table
+
+
+def free_abandoned(connection: Connection, row: Row[Any], now_ms: int, is_dead: Callable[[str], bool]) -> bool:
+    """Free the versions from the first on that will not be ratified any more; whether there was one.
+
+    Those behind it hold its number in their names, so they are given out anew as well.
+    """
+    waiting = connection.execute(
+        sa.select(commits.c.version, commits.c.state, commits.c.holder, commits.c.until_ms)
+        .where(commits.c.table_id == row.table_id, commits.c.version > row.ratified_version)
+        .order_by(commits.c.version)
+    ).all()
+    for commit in waiting:
+        if commit.state == ALLOCATED and (commit.until_ms < now_ms or is_dead(commit.holder)):
+            free_from(connection, row, commit.version)
+            return True
+    return False
+
+
+def free_from(connection: Connection, row: Row[Any], version: int) -> None:
+    """Give back `version` and all later ones, none of which is ratified; those of one transaction go together."""
+    gone = (commits.c.table_id == row.table_id) & (commits.c.version >= version)
+    txn_ids = connection.execute(
+        sa.select(commits.c.txn_id).where(gone, commits.c.txn_id.is_not(None)).distinct()
+    ).scalars()
+    together = sorted(txn_ids)
+    connection.execute(sa.delete(commits).where(gone))
+    before = None
+    if version - 1 > row.ratified_version:
+        before = connection.execute(
+            sa.select(commits).where(commits.c.table_id == row.table_id, commits.c.version == version - 1)
+        ).one()
+    change = connection.execute(
+        sa.select(sa.func.max(commits.c.version)).where(
+            commits.c.table_id == row.table_id, commits.c.version > row.ratified_version, commits.c.is_change
+        )
+    ).scalar()
+    connection.execute(
+        sa.update(tables)
+        .where(tables.c.table_id == row.table_id)
+        .values(
+            allocated_version=version - 1,
+            allocated_ms=row.ratified_ms if before is None else before.timestamp_ms,
+            allocated_mark=row.ratified_mark if before is None else before.mark,
+            allocated_change=row.ratified_change if change is None else change,
+        )
+    )
+    for txn_id in together:
+        free_transaction(connection, txn_id)
+
+
+def free_transaction(connection: Connection, txn_id: str) -> None:
+    """Give back every version of a transaction that is not ratified, and those behind them."""
+    connection.execute(sa.delete(transactions).where(transactions.c.txn_id == txn_id, transactions.c.state != RATIFIED))
+    while True:
+        # Where one table's versions go, those of others may go with them.
+        sibling = connection.execute(
+            sa.select(commits.c.table_id, commits.c.version)
+            .where(commits.c.txn_id == txn_id, commits.c.state != RATIFIED)
+            .order_by(commits.c.table_id)
+            .limit(1)
+        ).first()
+        if sibling is None:
+            return
+        row = locked_table(connection, sibling.table_id)
+        if row is None:
+            return
+        free_from(connection, row, sibling.version)

@@ -1,0 +1,140 @@
+"""Requests for the current time: the range of a transaction, narrowed by the owner's clock and checked at once.
+
+Source: paper §3.2.1, §4.1.1 ("checking RTT: as soon as a transaction has a fully specified timestamp").
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+from sqlalchemy.dialects import postgresql, sqlite
+
+from slackwater.errors import InvalidArgument, TimestampConflict
+from slackwater.owner.api.granules import checked
+from slackwater.owner.api.timestamp_range import TimestampRange
+from slackwater.owner.api.transactions import LONGEST_AHEAD_MS, TimeRequest
+from slackwater.owner.database.database import Database
+from slackwater.owner.database.schema import tables, transactions
+from slackwater.owner.locks.lock_queue import has_locks
+from slackwater.owner.state.clock import OwnerClock, is_dead
+from slackwater.owner.state.log_head import OPEN
+from slackwater.owner.state.read_timestamps import prune
+from slackwater.owner.state.shared_clock import SharedTime
+from slackwater.owner.state.timestamp_reservations import active_reservations, renew, reserve
+
+KEPT_MS = 600_000
+"""Read timestamps are kept so long, for a transaction that wants a timestamp of then."""
+
+_LEASE_MS = 3_600_000
+_HEADS = sa.select(sa.func.max(tables.c.allocated_ms)).where(
+    tables.c.table_id.in_(sa.bindparam("of_tables", expanding=True))
+)
+_LEAST_OPEN = sa.select(sa.func.min(transactions.c.low_ms)).where(
+    transactions.c.state == OPEN, transactions.c.until_ms >= sa.bindparam("now_ms")
+)
+_FORGET_ENDED = sa.delete(transactions).where(
+    transactions.c.state == OPEN, transactions.c.until_ms < sa.bindparam("now_ms")
+)
+_TOLD = sa.select(transactions.c.holder).where(
+    transactions.c.state == OPEN,
+    transactions.c.high_ms <= sa.bindparam("up_to_ms"),
+    transactions.c.until_ms > sa.bindparam("until_ms"),
+    transactions.c.until_ms >= sa.bindparam("now_ms"),
+)
+
+
+class TimestampRequests:
+    """Answers what time it is."""
+
+    def __init__(self, database: Database, clock: OwnerClock) -> None:
+        self._database = database
+        self._clock = clock
+
+    def narrow(self, request: TimeRequest) -> TimestampRange:
+        """As `CommitOwner.narrow`."""
+        if not 0 <= request.ahead_ms <= LONGEST_AHEAD_MS:
+            raise InvalidArgument(
+                f"an answer is 0 to {LONGEST_AHEAD_MS} ms ahead of the clock, found {request.ahead_ms}"
+            )
+        # What was promised is asked for again: the same answer.
+        return self._database.write(lambda c: self._narrowed(c, request), durable=False)
+
+    def keep(self, txn_id: str) -> bool:
+        """Whether the transaction was promised a time, and holds no locks; the promise is then kept on."""
+
+        def kept(connection: Connection) -> bool:
+            time = SharedTime.of(connection, self._clock)
+            is_kept = renew(connection, txn_id, time.now_ms)
+            if is_kept:
+                time.pass_on(connection)
+            return is_kept and not has_locks(connection, txn_id)
+
+        return self._database.write(kept, durable=False)
+
+    def _narrowed(self, connection: Connection, request: TimeRequest) -> TimestampRange:
+        items = [i for w in request.writes for i in checked(w.table_id, [w.granule] if w.granule else None)]
+        items += [item for table_id in request.holds for item in checked(table_id, None)]
+        time = SharedTime.of(connection, self._clock, items)
+        # What will be written is as good as written: the answer is after what was read of it, and written.
+        written = sorted({item.table_id for item in request.writes} | set(request.holds))
+        newest_ms = connection.execute(_HEADS, {"of_tables": written}).scalar() or 0 if written else 0
+        now_ms = time.now_ms
+        others = [
+            p for p in active_reservations(connection, request.holds, now_ms, is_dead) if p.txn_id != request.txn_id
+        ]
+        promised_ms = max((other.timestamp_ms for other in others), default=0)
+        read_ms = time.reads.lower_bound(time.reads.vector(items))
+        # No transaction may write at a time that was read of as past, and one that is told a time may yet write.
+        bounded = request.range.above(max(newest_ms, time.served_ms, read_ms, promised_ms))
+        narrowed = bounded.narrowed(max(now_ms + request.ahead_ms, bounded.low_ms + 1), request.precision, request.zone)
+        if narrowed.is_empty:
+            raise TimestampConflict(_why_empty(request.range, bounded))
+        self._keep(connection, request.txn_id, narrowed, now_ms)
+        if request.holds and narrowed.is_fixed:
+            reserve(connection, request.txn_id, request.holds, narrowed.high_ms, self._clock.holder, now_ms)
+        time.pass_on(connection)
+        return narrowed
+
+    def _keep(self, connection: Connection, txn_id: str, narrowed: TimestampRange, now_ms: int) -> None:
+        """Read timestamps that this range can meet are kept; it is right without, but would be refused."""
+        values = {
+            "txn_id": txn_id, "state": OPEN, "low_ms": narrowed.low_ms, "high_ms": narrowed.high_ms, "pending": 0,
+            "holder": self._clock.holder, "until_ms": now_ms + _LEASE_MS,
+        }  # fmt: skip
+        connection.execute(_UPSERT[connection.dialect.name], values)
+        connection.execute(_FORGET_ENDED, {"now_ms": now_ms})
+        least = connection.execute(_LEAST_OPEN, {"now_ms": now_ms}).scalar()
+        prune(connection, min(now_ms - KEPT_MS, narrowed.low_ms if least is None else least))
+
+
+def has_conflicting_reservation(connection: Connection, up_to_ms: int, since_ms: int, now_ms: int) -> bool:
+    """Whether a transaction that goes on was told, after `since_ms`, a time that allows no timestamp after `up_to_ms`.
+
+    Those of processes that are dead do not go on.
+    """
+    found = connection.execute(_TOLD, {"up_to_ms": up_to_ms, "until_ms": since_ms + _LEASE_MS, "now_ms": now_ms})
+    return not all(is_dead(row.holder) for row in found)
+
+
+def _why_empty(asked: TimestampRange, bounded: TimestampRange) -> str:
+    if bounded.is_empty:
+        return (
+            f"the transaction was told a time that allows timestamps up to {asked.high_ms} (ms since the epoch), but "
+            f"what it reads or writes was written or read by others at {bounded.low_ms}: repeat the transaction"
+        )
+    return (
+        f"the transaction was told a time that allows timestamps from {bounded.low_ms + 1} to {bounded.high_ms} (ms "
+        "since the epoch), and these are over: ask for the finest precision first, or repeat the transaction"
+    )
+
+
+def _upsert(insert: Any) -> Any:
+    statement = insert(transactions)
+    changed = {column: statement.excluded[column] for column in ("low_ms", "high_ms", "until_ms")}
+    is_open = transactions.c.state == OPEN
+    return statement.on_conflict_do_update(index_elements=[transactions.c.txn_id], set_=changed, where=is_open)
+
+
+_UPSERT = {"sqlite": _upsert(sqlite.insert), "postgresql": _upsert(postgresql.insert)}
