@@ -26,7 +26,7 @@ from slackwater.errors import (
 )
 from slackwater.lake.lake import LogLake
 from slackwater.lake.recovery import recovery
-from slackwater.lake.recovery.recovery import RecoveryChoices
+from slackwater.lake.recovery.recovery import RecoveryOptions
 from slackwater.owner.database.database import Database
 from slackwater.owner.embedded import DATABASE_FILE, EmbeddedOwner
 from slackwater.owner.publish.orphaned_files import GRACE_MS
@@ -184,7 +184,7 @@ def test_of_several_staged_for_one_version_the_user_says_which(lake: LogLake, ro
     assert all(name in str(caught.value) for name in several)
     assert everything(root) == before
     assert not (root / DATABASE_FILE).exists()
-    LogLake.recover_state(root, choices=RecoveryChoices(counts=[several[1]]))
+    LogLake.recover_state(root, choices=RecoveryOptions(counts=[several[1]]))
     with LogLake.open(root) as found:
         assert paths[1] in files(found, "a")
         assert paths[0] not in files(found, "a")
@@ -242,13 +242,13 @@ def test_tables_keep_their_names_and_others_are_told_by_the_user(lake: LogLake, 
     lake.create_log("elsewhere", ID, location=tmp_path / "outside" / "t")
     lake.create_log("named", ID, location=root / "deep" / "inside" / "t")
     lose(lake, root)
-    told = RecoveryChoices(tables=[str(tmp_path / "outside" / "t")])
+    told = RecoveryOptions(tables=[str(tmp_path / "outside" / "t")])
     LogLake.recover_state(root, choices=told)
     with LogLake.open(root) as found:
         assert [table.name for table in found.tables()] == ["a", "b", "elsewhere", "named"]
         append(found, "elsewhere")
     shutil.rmtree(root / "_slackwater")
-    LogLake.recover_state(root, choices=RecoveryChoices(tables=[f"other={tmp_path}/outside/t"]))
+    LogLake.recover_state(root, choices=RecoveryOptions(tables=[f"other={tmp_path}/outside/t"]))
 
 
 def test_a_table_of_another_lake_is_left_alone(lake: LogLake, root: Path, tmp_path: Path) -> None:
@@ -260,7 +260,7 @@ def test_a_table_of_another_lake_is_left_alone(lake: LogLake, root: Path, tmp_pa
         with pytest.raises(RecoveryUndecided, match="of several commit owners") as caught:
             LogLake.recover_state(root)
         assert all(each in str(caught.value) for each in owners)
-        told = LogLake.recover_state(root, choices=RecoveryChoices(owner_ids=[own]))
+        told = LogLake.recover_state(root, choices=RecoveryOptions(owner_ids=[own]))
         assert any("left alone" in line for line in told.lines)
         append(other, "theirs")
     with LogLake.open(root) as found:
@@ -441,7 +441,7 @@ def test_tables_that_were_restored_and_are_old_are_not_gone_on_with_in_silence(
     shutil.copytree(tmp_path / "old", root / "a")
     with pytest.raises(RecoveryUndecided, match=r"a: versions 4 to 5 were ratified, and their files are not there"):
         LogLake.open(root, recover=True)
-    told = LogLake.recover_state(root, choices=RecoveryChoices(accept_loss=True))
+    told = LogLake.recover_state(root, choices=RecoveryOptions(accept_loss=True))
     assert any(line.startswith("lost: a: versions 4 to 5") for line in told.lines)
     with LogLake.open(root) as found:
         assert found.snapshot("a").version == 4
@@ -602,7 +602,7 @@ def test_of_two_recoveries_at_once_one_gets_each_table(lake: LogLake, root: Path
         if "metaData" in action
     ]
     assert len(owners) == len(set(owners))
-    told = LogLake.recover_state(root, urls[0], choices=RecoveryChoices(owner_ids=_owner_ids(root)))
+    told = LogLake.recover_state(root, urls[0], choices=RecoveryOptions(owner_ids=_owner_ids(root)))
     assert told.owner_id
     with LogLake.open(root, urls[0]) as found:
         assert contents(found) == before

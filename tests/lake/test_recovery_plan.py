@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from slackwater.lake.recovery.plan import Candidate, Plan, TableFacts, decide
+from slackwater.lake.recovery.plan import Candidate, Plan, TableEvidence, decide
 
 
 def staged(version: int, attempt: str, txn: str = "", at_ms: int = 0, table: str = "a", **more: object) -> Candidate:
@@ -16,8 +16,8 @@ def staged(version: int, attempt: str, txn: str = "", at_ms: int = 0, table: str
     return Candidate(table, version, name, attempt, txn or attempt, at_ms or version * 10, **more)  # type: ignore[arg-type]
 
 
-def facts(*candidates: Candidate, table: str = "a", version: int = 0, **more: object) -> TableFacts:
-    return TableFacts(table, table.upper(), version, version * 10, candidates=candidates, **more)  # type: ignore[arg-type]
+def facts(*candidates: Candidate, table: str = "a", version: int = 0, **more: object) -> TableEvidence:
+    return TableEvidence(table, table.upper(), version, version * 10, candidates=candidates, **more)  # type: ignore[arg-type]
 
 
 def names(plan: Plan, table: str = "a") -> list[str]:
@@ -58,7 +58,7 @@ def test_of_several_for_one_version_the_user_says_which() -> None:
     ],
 )
 def test_what_cannot_have_counted_is_left(left: Candidate, reason: str) -> None:
-    own = TableFacts("a", "A", 0, 5, {"old": 5}, [left])
+    own = TableEvidence("a", "A", 0, 5, {"old": 5}, [left])
     plan = decide([own, facts(table="b")])
     assert names(plan) == []
     assert reasons(plan)["x"].startswith(reason)
@@ -154,14 +154,14 @@ class World:
         for part in parts:
             self.files[part.table_id].append(part)
 
-    def facts(self) -> list[TableFacts]:
+    def facts(self) -> list[TableEvidence]:
         found = []
         for table in self.tables:
             done = self.random.randint(0, len(self.ratified[table]))
             log = self.ratified[table][:done]
             rest = [each for each in self.files[table] if each.version > done]
             at_ms = log[-1].timestamp_ms if log else 50
-            found.append(TableFacts(table, table, done, at_ms, {c.txn_id: c.timestamp_ms for c in log}, rest))
+            found.append(TableEvidence(table, table, done, at_ms, {c.txn_id: c.timestamp_ms for c in log}, rest))
         return found
 
 

@@ -26,7 +26,7 @@ from slackwater.errors import (
     TimestampConflict,
     TransactionEnded,
 )
-from slackwater.lake import table_branch
+from slackwater.lake import transaction_table
 from slackwater.lake.lake import LogLake
 from slackwater.lake.transaction import LogTransaction
 from slackwater.owner.embedded import EmbeddedOwner
@@ -176,7 +176,7 @@ def test_a_commit_that_counts_is_not_undone_because_it_cannot_be_read_back(
     store = kit.lake.snapshot("a").store
     store.put("data.parquet", b"rows")
     with monkeypatch.context() as patch:
-        patch.setattr(table_branch, "committed_by", broken)
+        patch.setattr(transaction_table, "committed_by", broken)
         with kit.lake.transaction() as tx:
             add(tx, "a", "data.parquet")
     assert tx.versions == {"a": 1}
@@ -271,10 +271,10 @@ def test_run_repeats_the_work_in_a_fresh_transaction(kit: Kit, caplog: pytest.Lo
         add(tx, "a")
         return len(seen)
 
-    with caplog.at_level(logging.INFO, "slackwater.lake.rerun"):
+    with caplog.at_level(logging.INFO, "slackwater.lake.retry"):
         assert kit.lake.run(work) == 2
     assert seen == [0, 1]
-    (told,) = [record.getMessage() for record in caplog.records if record.name == "slackwater.lake.rerun"]
+    (told,) = [record.getMessage() for record in caplog.records if record.name == "slackwater.lake.retry"]
     assert told.startswith("attempt 1 of 11 of a transaction was lost, it is run again: ")
 
 

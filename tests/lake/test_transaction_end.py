@@ -24,7 +24,7 @@ from slackwater.errors import (
     StorageError,
     TransactionEnded,
 )
-from slackwater.lake import heartbeat, table_branch
+from slackwater.lake import heartbeat, transaction_table
 from slackwater.lake.lake import LogLake
 from slackwater.lake.transaction import LogTransaction
 from slackwater.log.table import UncommittedVersions
@@ -144,8 +144,8 @@ def test_what_interrupts_the_block_rolls_back(kit: Kit, kind: type[BaseException
 @pytest.mark.parametrize(
     ("place", "name", "kind", "stays"),
     [
-        (table_branch.TableBranch, "prepare", KeyboardInterrupt, False),
-        (table_branch.TableBranch, "prepare", CommitOwnerUnavailable, False),
+        (transaction_table.TransactionTableState, "prepare", KeyboardInterrupt, False),
+        (transaction_table.TransactionTableState, "prepare", CommitOwnerUnavailable, False),
         (EmbeddedOwner, "commit_transaction", KeyboardInterrupt, True),
         (EmbeddedOwner, "commit_transaction", RuntimeError, True),
         (EmbeddedOwner, "commit_transaction", CommitOwnerUnavailable, False),

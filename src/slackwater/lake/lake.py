@@ -15,14 +15,14 @@ from slackwater.errors import (
 )
 from slackwater.html.components import card_or_reason
 from slackwater.html.element import Markup
-from slackwater.lake.card import lake_card, place_of
+from slackwater.lake.bulk_restore import TableCloned, TableRestored, restore_tables
 from slackwater.lake.history import LakeCommit, lake_history
-from slackwater.lake.membership import LakeMembership
-from slackwater.lake.rerun import RETRIES, run_again
-from slackwater.lake.services import TableCloned, TableRestored, restore_tables
-from slackwater.lake.several_owners import resolve
+from slackwater.lake.html_repr import lake_card, place_of
+from slackwater.lake.retry import RETRIES, run_again
+from slackwater.lake.table_registration import LakeMembership
 from slackwater.lake.time_slice import Instant, LogTimeSlice, instant_ms
 from slackwater.lake.transaction import LOCK_TIMEOUT_S, OPTIMISTIC, SERIALIZABLE, LogTransaction
+from slackwater.lake.two_phase_commit import resolve
 from slackwater.log.table import Table
 from slackwater.maintenance.clone import commit_clone, require_empty
 from slackwater.optional_dependencies import require
@@ -34,7 +34,7 @@ from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import ObjectStore
 
 if TYPE_CHECKING:
-    from slackwater.lake.recovery.recovery import Recovery, RecoveryChoices
+    from slackwater.lake.recovery.recovery import Recovery, RecoveryOptions
 
 T = TypeVar("T")
 
@@ -73,7 +73,7 @@ class LogLake(LakeMembership):
         """
         require("lake", "a lake")
         # SQLAlchemy is loaded where a lake is opened.
-        from slackwater.lake.recovery.recovery import require_none_lost
+        from slackwater.lake.recovery.recovery import require_no_orphaned_tables
         from slackwater.owner.embedded import EmbeddedOwner
 
         if recover:
@@ -83,7 +83,7 @@ class LogLake(LakeMembership):
             database,
             storage_options,
             group=group,
-            when_new=lambda: require_none_lost(root, storage_options),
+            when_new=lambda: require_no_orphaned_tables(root, storage_options),
             read_slots=read_slots,
         )
         return cls(owner, owner.root_url, storage_options)
@@ -94,7 +94,7 @@ class LogLake(LakeMembership):
         root: str | os.PathLike[str],
         database: str | None = None,
         storage_options: Mapping[str, str] | None = None,
-        choices: RecoveryChoices | None = None,
+        choices: RecoveryOptions | None = None,
         dry_run: bool = False,
     ) -> Recovery:
         """Make the owner's state, that is lost or older than the tables, anew from the tables; the lake is not open.

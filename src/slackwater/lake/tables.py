@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 
 from slackwater.errors import InvalidArgument
-from slackwater.lake.card import place_of
+from slackwater.lake.html_repr import place_of
 from slackwater.log.table import Table
 from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.owner.api.commits import ManagedTable

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from slackwater.errors import InvalidArgument, SlackwaterError, TableNotFound, TimestampOutOfRange, VersionNotFound
 from slackwater.html.components import card_or_reason
-from slackwater.lake.card import slice_card
+from slackwater.lake.html_repr import slice_card
 from slackwater.lake.tables import LakeTables
 from slackwater.log.history import CommitHistory, format_ms, to_ms
 from slackwater.log.table import Table

@@ -24,12 +24,12 @@ from slackwater.errors import (
 )
 from slackwater.html.components import card_or_reason
 from slackwater.html.element import Markup
-from slackwater.lake.card import State, TableUse, TransactionState, transaction_card
-from slackwater.lake.held import Held, could_not_be_deleted
-from slackwater.lake.lakes_seen import LakesSeen
-from slackwater.lake.several_owners import commit_joined
-from slackwater.lake.table_branch import TableBranch
+from slackwater.lake.html_repr import State, TableUse, TransactionState, transaction_card
+from slackwater.lake.read_view import LakeReadView
 from slackwater.lake.tables import LakeTables
+from slackwater.lake.transaction_resources import TransactionResources, undeleted_files_message
+from slackwater.lake.transaction_table import TransactionTableState
+from slackwater.lake.two_phase_commit import commit_joined
 from slackwater.owner.api.timestamp_range import TimestampRange, at_ms, cut_off, precision_named
 from slackwater.owner.api.transactions import (
     WHOLE,
@@ -85,7 +85,7 @@ class LogTransaction:
         self._control = _chosen("control", control, (OPTIMISTIC, LOCKING))
         if not lock_timeout_s >= 0:
             raise InvalidArgument(f"lock_timeout_s is a number of seconds from 0, found {lock_timeout_s!r}")
-        self._lakes = LakesSeen([lake, *others])
+        self._lakes = LakeReadView([lake, *others])
         self._lock_timeout_s = lock_timeout_s
         # The coordinator, where there are several.
         self._owner = lake.owner
@@ -94,7 +94,7 @@ class LogTransaction:
         self._begun_ms = self._lakes.begun_ms
         self._seniority_ms = self._begun_ms if seniority_ms is None else seniority_ms
         self._range = self._lakes.range
-        self._held = Held(self._txn_id, self._owner)
+        self._held = TransactionResources(self._txn_id, self._owner)
         self._tables = self._held.tables
         self._locked: dict[str, str] = {}
         self._declared = {name: self._lakes.of(name) for name in writes or ()}
@@ -350,7 +350,7 @@ class LogTransaction:
 
     # What is read and written.
 
-    def reading(self, name: str) -> TableBranch:
+    def reading(self, name: str) -> TransactionTableState:
         """The table `name`, for reads.
 
         Raises TableNotFound, TransactionEnded; with control `locking`, what `lock` raises.
@@ -364,7 +364,7 @@ class LogTransaction:
             self._lock_tables([name], exclusive=name in self._declared)
         return self._table(name)
 
-    def writing(self, name: str) -> TableBranch:
+    def writing(self, name: str) -> TransactionTableState:
         """The table `name`, for writes. Raises as `reading`.
 
         >>> with lake.transaction() as tx:
@@ -376,14 +376,14 @@ class LogTransaction:
             self._lock_tables([name], exclusive=True)
         return self._table(name)
 
-    def _table(self, name: str) -> TableBranch:
+    def _table(self, name: str) -> TransactionTableState:
         if name not in self._tables:
             place = self._lakes.of(name)
             # No other writer makes a newer version of a locked table than the one that is seen.
             is_latest = self._control == LOCKING and name in self._locked
             base = Snapshot.open(place.table(), None if is_latest else place.version)
             self._bound_by(base)
-            self._tables[name] = TableBranch(name, place.owned, base, self._clock, self)
+            self._tables[name] = TransactionTableState(name, place.owned, base, self._clock, self)
         return self._tables[name]
 
     def _bound_by(self, base: Snapshot) -> None:
@@ -481,7 +481,7 @@ class LogTransaction:
             "committed: run it again when fewer write, or with control='locking'"
         )
 
-    def _requests(self, used: Sequence[TableBranch], is_replay: bool) -> dict[str, TransactionRequest]:
+    def _requests(self, used: Sequence[TransactionTableState], is_replay: bool) -> dict[str, TransactionRequest]:
         """What is asked of each owner that has a part in it, by its id."""
         found = {}
         for owner_id, owner in self._lakes.owners.items():
@@ -538,7 +538,7 @@ class LogTransaction:
             self._close()
             self._held.end_at_owner()
         if left:
-            _tell(cause, could_not_be_deleted(left))
+            _tell(cause, undeleted_files_message(left))
 
     def _files_that_stay(self) -> str:
         return f"the files of the transaction stay: {', '.join(self._held.staged_files()) or 'none'}"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from slackwater.errors import CommitOwnerUnavailable, InvalidArgument, LockTimeout, StorageError, TimestampConflict
-from slackwater.lake.several_owners import commit_joined, resolve
+from slackwater.lake.two_phase_commit import commit_joined, resolve
 from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.owner.api.timestamp_range import TimestampRange
 from slackwater.owner.api.transactions import (

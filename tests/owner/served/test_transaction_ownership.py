@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from slackwater.errors import CommitUnknown, NotAuthorized
-from slackwater.lake.several_owners import commit_joined, resolve
+from slackwater.lake.two_phase_commit import commit_joined, resolve
 from slackwater.owner.api.timestamp_range import TimestampRange
 from slackwater.owner.api.transactions import Item, LockRequest, TimeRequest, TransactionRequest, TransactionResponse
 from slackwater.owner.database.database import Database

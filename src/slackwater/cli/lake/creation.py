@@ -28,7 +28,7 @@ def create_command(
 
     Other commands never make one, so a mistyped path is an error.
     """
-    from slackwater.lake.recovery.recovery import require_none_lost
+    from slackwater.lake.recovery.recovery import require_no_orphaned_tables
     from slackwater.owner.embedded import EmbeddedOwner
 
     form = form_of(as_json, as_csv)
@@ -36,7 +36,7 @@ def create_command(
     made: list[str] = []
 
     def note() -> None:
-        require_none_lost(path, options)
+        require_no_orphaned_tables(path, options)
         made.append(path)
 
     owner = EmbeddedOwner.open(path, database, options, group=group, when_new=note)

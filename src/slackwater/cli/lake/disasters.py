@@ -52,10 +52,10 @@ def recover_command(
     question is asked.
     """  # fmt: skip
     from slackwater.lake.lake import LogLake
-    from slackwater.lake.recovery.recovery import RecoveryChoices
+    from slackwater.lake.recovery.recovery import RecoveryOptions
 
     form = form_of(as_json, as_csv)
-    choices = RecoveryChoices(tables or (), counts or (), counts_not or (), owner or (), accept_loss)
+    choices = RecoveryOptions(tables or (), counts or (), counts_not or (), owner or (), accept_loss)
     options = storage_options(storage_option)
     with working("reading the tables' logs"):
         lines = LogLake.recover_state(path, database, options, choices, dry_run).lines

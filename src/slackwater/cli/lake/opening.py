@@ -96,9 +96,9 @@ def require_lake(root: str, database: str | None = None) -> None:
 
 def refuse_new(root: str, options: dict[str, str]) -> None:
     """What is done where the database knows of no lake: an error, TableNotFound or OperationNotAllowed."""
-    from slackwater.lake.recovery.recovery import require_none_lost
+    from slackwater.lake.recovery.recovery import require_no_orphaned_tables
 
-    require_none_lost(root, options)
+    require_no_orphaned_tables(root, options)
     raise _no_lake(root, "its database knows of none")
 
 

@@ -36,7 +36,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class TableFacts:
+class TableEvidence:
     """What is known of a table: how far its log has come, and what is staged behind that.
 
     `backfilled` are the times of the newest backfilled commits by their transactions. `proven` are the staged files
@@ -62,13 +62,13 @@ class Plan:
     questions: list[str] = field(default_factory=list)
 
 
-def decide(facts: Sequence[TableFacts]) -> Plan:
+def decide(facts: Sequence[TableEvidence]) -> Plan:
     """The plan; the same facts give the same one."""
     return _Decision({each.table_id: each for each in facts}).plan()
 
 
 class _Decision:
-    def __init__(self, facts: Mapping[str, TableFacts]) -> None:
+    def __init__(self, facts: Mapping[str, TableEvidence]) -> None:
         self._facts = facts
         self._left: dict[Candidate, str] = {}
         self._asked: dict[str, None] = {}
@@ -112,7 +112,7 @@ class _Decision:
                     self._leave(candidate, reason)
         return len(self._left) > before
 
-    def _why_not(self, facts: TableFacts, candidate: Candidate) -> str:
+    def _why_not(self, facts: TableEvidence, candidate: Candidate) -> str:
         if candidate.file_name in facts.refused:
             return "it was said not to count"
         if candidate.txn_id in facts.backfilled:
@@ -150,7 +150,7 @@ class _Decision:
                 return f"{other.name} has no part of its transaction"
         return ""
 
-    def _chain(self, facts: TableFacts) -> list[Candidate]:
+    def _chain(self, facts: TableEvidence) -> list[Candidate]:
         chain: list[Candidate] = []
         for version in range(facts.version + 1, facts.version + 1 + len(self._possible[facts.table_id])):
             found = self._possible[facts.table_id].get(version, [])
@@ -177,7 +177,7 @@ class _Decision:
         self._possible[candidate.table_id][candidate.version].remove(candidate)
         self._left[candidate] = reason
 
-    def _of(self, facts: TableFacts) -> list[Candidate]:
+    def _of(self, facts: TableEvidence) -> list[Candidate]:
         return [c for _, found in sorted(self._possible[facts.table_id].items()) for c in found]
 
     def _all(self) -> list[Candidate]:

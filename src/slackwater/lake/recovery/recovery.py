@@ -22,7 +22,7 @@ from slackwater.errors import (
     TableNotFound,
     UnratifiedCommit,
 )
-from slackwater.lake.recovery.plan import Candidate, Plan, TableFacts, decide
+from slackwater.lake.recovery.plan import Candidate, Plan, TableEvidence, decide
 from slackwater.lake.recovery.tables import (
     FoundTable,
     adopted_name,
@@ -51,7 +51,7 @@ _MOST_TOLD = 20
 
 
 @dataclass(frozen=True, slots=True)
-class RecoveryChoices:
+class RecoveryOptions:
     """What the user says where the tables do not tell.
 
     `tables`: tables that are not below the root, as `location` or `name=location`, which also says how a table is
@@ -79,7 +79,7 @@ def recover(
     root: str | os.PathLike[str],
     database: Database,
     storage_options: Mapping[str, str] | None = None,
-    choices: RecoveryChoices | None = None,
+    choices: RecoveryOptions | None = None,
     take: Callable[[str, ObjectStore, str], None] | None = None,
     clock: Clock | None = None,
 ) -> Recovery:
@@ -88,7 +88,7 @@ def recover(
     Without `take` nothing is done, and the answer says what would be. Raises RecoveryUndecided where the user has to
     say something first; what reading tables raises.
     """
-    recovering = _Recovering(root, database, storage_options, choices or RecoveryChoices(), clock or Clock())
+    recovering = _Recovering(root, database, storage_options, choices or RecoveryOptions(), clock or Clock())
     recovering.look()
     if take is None:
         return recovering.report("")
@@ -101,7 +101,7 @@ def recover(
 class _Recovering:
     def __init__(
         self, root: str | os.PathLike[str], database: Database, storage_options: Mapping[str, str] | None,
-        choices: RecoveryChoices, clock: Clock,
+        choices: RecoveryOptions, clock: Clock,
     ) -> None:  # fmt: skip
         self._database = database
         self._options = storage_options
@@ -136,7 +136,7 @@ class _Recovering:
         self._look_at_known(found, staged)
         times = [c.timestamp_ms for each in staged.values() for c in each]
         facts = [
-            TableFacts(
+            TableEvidence(
                 table_id, self._names[table_id], table.version, table.timestamp_ms,
                 backfilled_since(table, min(times)) if times else {}, staged[table_id],
                 self._proven(table_id, staged[table_id]), frozenset(self._choices.counts_not),
@@ -334,7 +334,7 @@ class _Recovering:
             )
 
 
-def require_none_lost(root: str | os.PathLike[str], storage_options: Mapping[str, str] | None) -> None:
+def require_no_orphaned_tables(root: str | os.PathLike[str], storage_options: Mapping[str, str] | None) -> None:
     """Return where no table right below a local `root` has an owner, whose state then is lost, or is elsewhere.
 
     In an object store only the bucket is looked for. Raises OperationNotAllowed, and StorageError where there is none.

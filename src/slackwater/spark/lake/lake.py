@@ -12,7 +12,7 @@ from typing_extensions import Self
 
 from slackwater.errors import InvalidArgument
 from slackwater.lake.lake import LogLake
-from slackwater.lake.rerun import RETRIES, run_again
+from slackwater.lake.retry import RETRIES, run_again
 from slackwater.lake.time_slice import Instant
 from slackwater.lake.transaction import LOCK_TIMEOUT_S, OPTIMISTIC, SERIALIZABLE
 from slackwater.maintenance.clone import CloneResult

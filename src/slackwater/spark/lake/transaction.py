@@ -13,9 +13,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from slackwater.errors import InvalidArgument, OperationNotAllowed
 from slackwater.html.components import badge
 from slackwater.html.element import Markup
-from slackwater.lake.table_branch import TableBranch
 from slackwater.lake.tables import LakeTables
 from slackwater.lake.transaction import LOCK_TIMEOUT_S, OPTIMISTIC, SERIALIZABLE, LogTransaction
+from slackwater.lake.transaction_table import TransactionTableState
 from slackwater.log.table import Table
 from slackwater.scan.snapshot import Snapshot
 from slackwater.scan.snapshot_html import snapshot_card
@@ -197,10 +197,10 @@ class TransactionTable(DeltaTable):
         found = {k: timed.condition(v) if k.lower() == "replacewhere" else v for k, v in options.items()}
         return save_to(frame, table.table, mode, found, assigns)
 
-    def _writing(self) -> TableBranch:
+    def _writing(self) -> TransactionTableState:
         return self._transaction.writing(self._name)
 
-    def _timed(self, table: TableBranch) -> TimedExpressions:
+    def _timed(self, table: TransactionTableState) -> TimedExpressions:
         schema = table.snapshot.schema
         target = empty_frame(self._spark, to_spark_schema(schema))
         return TimedExpressions(self._time, schema, target.alias(self._alias) if self._alias else target)

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from slackwater.errors import CommitError, InvalidArgument
 from slackwater.html.components import badge, card, card_or_reason, code, facts, settings
 from slackwater.html.element import Markup, element
-from slackwater.lake.rerun import RETRIES
+from slackwater.lake.retry import RETRIES
 from slackwater.lake.transaction import LOCKING
 from slackwater.spark.lake.lake import Lake
 from slackwater.spark.lake.transaction import LakeTransaction

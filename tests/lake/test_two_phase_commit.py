@@ -19,7 +19,7 @@ from slackwater.errors import (
     TimestampConflict,
 )
 from slackwater.lake.lake import LogLake
-from slackwater.lake.several_owners import resolve
+from slackwater.lake.two_phase_commit import resolve
 from slackwater.owner.api.timestamp_range import TimestampRange
 from slackwater.owner.api.transactions import TableWrite, TransactionRequest
 from slackwater.owner.embedded import EmbeddedOwner
@@ -169,7 +169,7 @@ def test_a_coordinator_that_dies_at_any_step_leaves_all_or_nothing(
     with monkeypatch.context() as patch:
         patch.setattr(EmbeddedOwner, call, dying)
         # Of a process that is killed nothing tidies up.
-        patch.setattr("slackwater.lake.several_owners._give_up", lambda *_: None)
+        patch.setattr("slackwater.lake.two_phase_commit._give_up", lambda *_: None)
         with pytest.raises(Killed):
             tx.commit()
     lakes.later(60_000)

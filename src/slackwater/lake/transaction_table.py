@@ -37,7 +37,7 @@ OPERATION = "TRANSACTION"
 """The operation of a commit that holds several changes."""
 
 
-class TableBranch:
+class TransactionTableState:
     """A table as a transaction has it; whatever commits to its `table` becomes part of the transaction."""
 
     def __init__(self, name: str, owned: OwnedTable, base: Snapshot, clock: Clock, transaction: object) -> None:

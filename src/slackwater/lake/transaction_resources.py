@@ -13,18 +13,18 @@ from contextlib import suppress
 
 from slackwater.errors import SlackwaterError
 from slackwater.lake.heartbeat import Heartbeat
-from slackwater.lake.table_branch import TableBranch
+from slackwater.lake.transaction_table import TransactionTableState
 from slackwater.owner.api.commit_owner import CommitOwner
 
 _log = logging.getLogger(__name__)
 
 
-class Held:
+class TransactionResources:
     """Of one transaction; `owner` is the one that is asked for the time."""
 
     def __init__(self, txn_id: str, owner: CommitOwner) -> None:
         self.txn_id = txn_id
-        self.tables: dict[str, TableBranch] = {}
+        self.tables: dict[str, TransactionTableState] = {}
         self.lock_owners: dict[str, CommitOwner] = {}
         self.is_known_to_owner = False
         self._owner = owner
@@ -96,13 +96,13 @@ class Held:
         self.close()
         self.end_at_owner()
         if left:
-            _log.warning("%s", could_not_be_deleted(left))
+            _log.warning("%s", undeleted_files_message(left))
 
     def _say_alive(self) -> None:
         for owner in list(self.lock_owners.values()) or [self._owner]:
             owner.keep_alive(self.txn_id)
 
 
-def could_not_be_deleted(files: list[str]) -> str:
+def undeleted_files_message(files: list[str]) -> str:
     """What to tell of files that stay behind."""
     return f"{len(files)} files of the transaction could not be deleted: {', '.join(files)}"

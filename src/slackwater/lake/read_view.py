@@ -20,7 +20,7 @@ _NAMED = 10
 
 
 @dataclass(frozen=True)
-class Place:
+class TableAtVersion:
     """A table of a lake, and the version that is seen."""
 
     lake: LakeTables
@@ -41,7 +41,7 @@ class Place:
         return self.lake.table_of(self.at)
 
 
-class LakesSeen:
+class LakeReadView:
     """One consistent state of each of `lakes`, as of now."""
 
     def __init__(self, lakes: Sequence[LakeTables]) -> None:
@@ -69,10 +69,10 @@ class LakesSeen:
         stamps = [table.timestamp_ms or 0 for cut in self._cuts for table in cut.tables]
         return TimestampRange(max(self.begun_ms - 1, *stamps, 0))
 
-    def of(self, name: str) -> Place:
+    def of(self, name: str) -> TableAtVersion:
         """The table called `name`. Raises TableNotFound, InvalidArgument where several lakes have one."""
         named = ((lake, cut.named(name)) for lake, cut in zip(self._lakes, self._cuts, strict=True))
-        found = [Place(lake, at) for lake, at in named if at is not None]
+        found = [TableAtVersion(lake, at) for lake, at in named if at is not None]
         if len(found) > 1:
             raise InvalidArgument(
                 f"{len(found)} of the lakes of the transaction have a table named {name!r}, so the name does not say "

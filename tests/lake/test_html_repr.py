@@ -10,7 +10,7 @@ import pytest
 
 from slackwater import AddFile
 from slackwater.errors import CommitUnknown, TransactionEnded
-from slackwater.lake import card
+from slackwater.lake import html_repr
 from slackwater.lake.lake import LogLake
 from slackwater.lake.transaction import LogTransaction
 from slackwater.owner.api.owner_registry import attach, detach
@@ -165,8 +165,10 @@ def test_a_time_slice_tells_the_versions_of_then_and_reads_no_log(
 def test_names_that_are_markup_are_words(lake: LogLake) -> None:
     with lake.transaction() as tx:
         seen = tx._seen()
-    evil = card.TransactionState("Log", "<b>&\"'", "open", "<i>", "x", 1, seen.range, None, (), ("<u>",), ("<script>",))
-    made = str(card.transaction_card(evil))
+    evil = html_repr.TransactionState(
+        "Log", "<b>&\"'", "open", "<i>", "x", 1, seen.range, None, (), ("<u>",), ("<script>",)
+    )
+    made = str(html_repr.transaction_card(evil))
     assert "<b>&\"' " in words(made)
     assert "<u>" in words(made)
     assert "<script>" in words(made)

@@ -17,8 +17,8 @@ from slackwater.errors import (
     TableNotFound,
     TimestampOutOfRange,
 )
+from slackwater.lake.bulk_restore import restore_tables
 from slackwater.lake.lake import LogLake
-from slackwater.lake.services import restore_tables
 from slackwater.log.table import Table
 from slackwater.maintenance.restore import restore
 from slackwater.maintenance.vacuum import VacuumRequest, vacuum
