@@ -95,7 +95,7 @@ bench-smoke: environment
 
 # Pages in headless Chromium, which must be on the PATH.
 browser: environment
-	$(PYTEST) --browser tests/owner/served/console/test_in_a_browser.py tests/pictures/test_timeline.py
+	$(PYTEST) --browser tests/owner/served/console/test_in_a_browser.py tests/visualization/test_timeline.py
 
 # Style, types, and that every test module can be read: a name that moved is found before the tests run.
 check: environment

@@ -37,7 +37,7 @@ LAYERS = (
     "maintenance",
     "owner",
     "lake",
-    "pictures",
+    "visualization",
     "spark",
     "cli",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from slackwater.html.element import Markup, element
-from slackwater.pictures.drawing import RULES, line, path, picture, rect, standalone, text
+from slackwater.visualization.svg import RULES, line, path, picture, rect, standalone, text
 
 WIDTH = 860.0
 LEFT = 20.0

@@ -12,13 +12,13 @@ from slackwater.lake.lake import LogLake
 from slackwater.lake.transaction import LogTransaction
 from slackwater.owner.embedded import EmbeddedOwner
 from slackwater.owner.state.clock import OwnerClock
-from slackwater.pictures.drawing import standalone
-from slackwater.pictures.row_history import RowHistory, RowVersion, picture_of
-from slackwater.pictures.timeline import Timeline, timeline_of_lake
-from slackwater.pictures.timeline_picture import draw_timeline
 from slackwater.protocol.actions.files import AddFile
 from slackwater.protocol.schema.schema import PrimitiveType, StructField, StructType
 from slackwater.transaction.public_transaction import Transaction
+from slackwater.visualization.row_history import RowHistory, RowVersion, picture_of
+from slackwater.visualization.svg import standalone
+from slackwater.visualization.timeline import Timeline, timeline_of_lake
+from slackwater.visualization.timeline_picture import draw_timeline
 
 START_MS = 1_795_420_800_000
 """2026-11-23 08:00:00 UTC."""

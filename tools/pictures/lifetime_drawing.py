@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tools.pictures.file_drawing import LEFT, drawn, file_box, says
 
 from slackwater.html.element import Markup, element
-from slackwater.pictures.drawing import line, rect, text, width_of
+from slackwater.visualization.svg import line, rect, text, width_of
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tools.pictures.file_drawing import LEFT, WIDTH, arrow, drawn, file_box, says
 
 from slackwater.html.element import Markup
-from slackwater.pictures.drawing import circle, line, rect, text, width_of
+from slackwater.visualization.svg import circle, line, rect, text, width_of
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tools.pictures.file_drawing import LEFT, WIDTH, drawn, file_box, says
 
 from slackwater.html.element import Markup
-from slackwater.pictures.drawing import line, text, width_of
+from slackwater.visualization.svg import line, text, width_of
 
 _BOX, _LINE, _GAP = 30.0, 18.0, 16.0
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tools.pictures.file_drawing import LEFT, WIDTH, drawn, file_box, says
 
 from slackwater.html.element import Markup
-from slackwater.pictures.drawing import circle, line, text, width_of
+from slackwater.visualization.svg import circle, line, text, width_of
 
 _BOLD = 1.12
 """How much wider bold letters are."""

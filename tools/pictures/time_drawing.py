@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from slackwater.html.element import Markup, element
-from slackwater.pictures.drawing import RULES, circle, line, path, picture, rect, standalone, text, width_of
+from slackwater.visualization.svg import RULES, circle, line, path, picture, rect, standalone, text, width_of
 
 WIDTH = 860.0
 _LEFT, _UNIT = 92.0, 68.0

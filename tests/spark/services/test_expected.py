@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from slackwater import DeltaTable, Snapshot
-from slackwater.pictures.layout import Layout, layout_of
+from slackwater.visualization.layout import Layout, layout_of
 from tests.spark.services.rearranged import metrics
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled"), pytest.mark.shared]

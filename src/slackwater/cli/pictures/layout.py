@@ -12,9 +12,9 @@ from slackwater.cli.arguments import AsCsv, AsJson, StorageOption, TablePath, Ti
 from slackwater.cli.pictures.output import OutFile, kind_of_file, write
 from slackwater.cli.render import Form, print_done, print_human, table
 from slackwater.html.number_format import counted, number, short_bytes, visible
-from slackwater.pictures.layout import SMALL_BYTES, Layout, layout_of
-from slackwater.pictures.layout_page import layout_page
-from slackwater.pictures.layout_words import deleted_words, depth_words, optimize_words
+from slackwater.visualization.layout import SMALL_BYTES, Layout, layout_of
+from slackwater.visualization.layout_page import layout_page
+from slackwater.visualization.layout_text import deleted_words, depth_words, optimize_words
 
 _OF_A_COLUMN = ("column", "meanDepth", "maxDepth", "lookUpFiles", "filesWithoutStatistics", "filesOfNulls")
 _BAR = 40

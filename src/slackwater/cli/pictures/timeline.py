@@ -16,7 +16,7 @@ from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.location import LOCAL, parse_location
 
 if TYPE_CHECKING:
-    from slackwater.pictures.timeline import Timeline, Window
+    from slackwater.visualization.timeline import Timeline, TimeWindow
 
 _FILES = ("html", "svg", "png")
 _OF_A_COMMIT = tuple(
@@ -52,14 +52,14 @@ def timeline_command(
     """
     form = form_of(as_json, as_csv)
     # Lakes are loaded for those who want a picture.
-    from slackwater.pictures.timeline import Window
+    from slackwater.visualization.timeline import TimeWindow
 
     if out is None and form is Form.HUMAN:
         raise typer.BadParameter(
             "say where the picture is to be: --out timeline.html, or --json, or --csv", param_hint="--out"
         )
     kind = None if out is None else kind_of_file(out, _FILES)
-    window = Window(moment_ms(since, "--since"), moment_ms(until, "--until"), limit)
+    window = TimeWindow(moment_ms(since, "--since"), moment_ms(until, "--until"), limit)
     found = _timeline(path, window, database, token, ca_file, storage_option)
     if out is not None:
         write(out, _drawn(found, kind))
@@ -79,13 +79,13 @@ def _rows(deed: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _timeline(
     path: str,
-    window: Window,
+    window: TimeWindow,
     database: str | None,
     token: str | None,
     ca_file: str | None,
     storage_option: list[str] | None,
 ) -> Timeline:
-    from slackwater.pictures.timeline import timeline_of_lake, timeline_of_table
+    from slackwater.visualization.timeline import timeline_of_lake, timeline_of_table
 
     if _is_lake(path, database):
         with opened(path, database, token, ca_file, storage_option) as lake:
@@ -111,9 +111,9 @@ def _place(path: str) -> str:
 
 
 def _drawn(timeline: Timeline, kind: str | None) -> str | bytes:
-    from slackwater.pictures.drawing import raster, standalone
-    from slackwater.pictures.timeline_page import timeline_page
-    from slackwater.pictures.timeline_picture import draw_timeline
+    from slackwater.visualization.svg import raster, standalone
+    from slackwater.visualization.timeline_page import timeline_page
+    from slackwater.visualization.timeline_picture import draw_timeline
 
     if kind == "html":
         return timeline_page(timeline)

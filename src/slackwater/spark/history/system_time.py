@@ -22,7 +22,6 @@ from slackwater.html.redaction import without_secrets
 from slackwater.lake.time_slice import Instant
 from slackwater.log.history import format_ms
 from slackwater.owner.api.timestamp_range import at_ms
-from slackwater.pictures.row_history import MOST_KEYS, MOST_VERSIONS, RowHistory, RowVersion
 from slackwater.scan.file_lifetimes import FOREVER_MS, FileLifetime, file_lifetimes
 from slackwater.scan.history_coverage import HistoryCoverage, not_covered, require_enabled
 from slackwater.scan.snapshot import Snapshot
@@ -30,6 +29,7 @@ from slackwater.spark.history.row_lifetimes import END, START, row_lifetimes
 from slackwater.spark.read.table_scan import ROW_COMMIT_VERSION, ROW_ID, ScanOptions, TableScan
 from slackwater.spark.session.defaults import session_instant_ms
 from slackwater.sql.lexer import quoted
+from slackwater.visualization.row_history import MOST_KEYS, MOST_VERSIONS, RowHistory, RowVersion
 
 SYSTEM_START, SYSTEM_END = "system_start", "system_end"
 STARTED_BY, ENDED_BY = "started_by", "ended_by"

@@ -14,12 +14,12 @@ from slackwater.html.redaction import without_secrets
 from slackwater.log.file_actions import ADD_SCHEMA
 from slackwater.maintenance.layout.optimize_estimate import ExpectedOptimize, expected_optimize
 from slackwater.maintenance.layout.z_cubes import clustering_paths
-from slackwater.pictures.overlap import Overlap, overlap_of
 from slackwater.predicate.columns import resolve_column
 from slackwater.protocol.schema.column_paths import format_column_path, parse_column_path
 from slackwater.protocol.schema.schema import ColumnPath, walk_fields
 from slackwater.scan.snapshot import Snapshot
 from slackwater.stats.file_stats import ColumnStats, StatsColumns, record_counts
+from slackwater.visualization.range_overlap import Overlap, overlap_of
 
 SMALL_BYTES = 16 << 20
 """Files below this size cost more to open than to read."""

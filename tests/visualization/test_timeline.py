@@ -20,12 +20,19 @@ from slackwater.errors import InvalidArgument
 from slackwater.lake.lake import LogLake
 from slackwater.log.commit_changes import CommitChanges
 from slackwater.owner.embedded import EmbeddedOwner
-from slackwater.pictures import drawing
-from slackwater.pictures.columns import NEAREST, columns_of
-from slackwater.pictures.drawing import raster, standalone
-from slackwater.pictures.timeline import Deed, Mark, Timeline, Window, timeline_of_lake, timeline_of_table
-from slackwater.pictures.timeline_page import MOST_STEPS, timeline_page
-from slackwater.pictures.timeline_picture import draw_timeline
+from slackwater.visualization import svg
+from slackwater.visualization.commit_columns import NEAREST, columns_of
+from slackwater.visualization.svg import raster, standalone
+from slackwater.visualization.timeline import (
+    CommitGroup,
+    CommitMark,
+    Timeline,
+    TimeWindow,
+    timeline_of_lake,
+    timeline_of_table,
+)
+from slackwater.visualization.timeline_page import MOST_STEPS, timeline_page
+from slackwater.visualization.timeline_picture import draw_timeline
 from tests.contract.owners import FakeClock
 from tests.transaction.tables import add, schema
 
@@ -79,7 +86,7 @@ def many(count: int, lanes: int = 3, step_ms: int = 1000) -> Timeline:
     names = [f"t{lane}" for lane in range(lanes)]
     done = CommitChanges(1, 0, 0, 10, 0, 1, 0)
     deeds = [
-        Deed(at * step_ms, None, (Mark(at % lanes, at // lanes, at * step_ms, "WRITE", None, None, done),))
+        CommitGroup(at * step_ms, None, (CommitMark(at % lanes, at // lanes, at * step_ms, "WRITE", None, None, done),))
         for at in range(count)
     ]
     return Timeline("many", "/lakes/many", True, names, deeds)
@@ -109,15 +116,15 @@ def test_a_table_has_a_timeline_of_its_own(lake: LogLake) -> None:
 def test_a_window_leaves_out_what_is_older_or_newer_and_says_so(lake: LogLake) -> None:
     whole = timeline_of_lake(lake, "/lakes/one")
     stamps = [deed.at_ms for deed in whole.deeds]
-    some = timeline_of_lake(lake, "/lakes/one", Window(since_ms=stamps[1], until_ms=stamps[3]))
+    some = timeline_of_lake(lake, "/lakes/one", TimeWindow(since_ms=stamps[1], until_ms=stamps[3]))
     assert [deed.at_ms for deed in some.deeds] == stamps[1:4]
     assert some.has_more
-    newest = timeline_of_lake(lake, "/lakes/one", Window(limit=2))
+    newest = timeline_of_lake(lake, "/lakes/one", TimeWindow(limit=2))
     assert [deed.at_ms for deed in newest.deeds] == stamps[-2:]
     assert newest.has_more
-    assert not timeline_of_lake(lake, "/lakes/one", Window(limit=len(stamps))).has_more
+    assert not timeline_of_lake(lake, "/lakes/one", TimeWindow(limit=len(stamps))).has_more
     with pytest.raises(InvalidArgument, match="limit must be a whole number from 1"):
-        timeline_of_lake(lake, "/lakes/one", Window(limit=0))
+        timeline_of_lake(lake, "/lakes/one", TimeWindow(limit=0))
 
 
 def test_the_record_has_every_commit_newest_first(lake: LogLake) -> None:
@@ -235,8 +242,8 @@ def test_the_slider_of_a_page_shows_the_state_of_its_instant(lake: LogLake, tmp_
 
 def test_what_stands_in_a_log_is_text_in_a_picture_and_a_page() -> None:
     bad = "</script><script>alert(1)</script>\"'&{at}"
-    mark = Mark(0, 0, 0, bad, bad, bad, CommitChanges())
-    timeline = Timeline(bad, bad, True, [bad], [Deed(0, bad, (mark,))])
+    mark = CommitMark(0, 0, 0, bad, bad, bad, CommitChanges())
+    timeline = Timeline(bad, bad, True, [bad], [CommitGroup(0, bad, (mark,))])
     page = timeline_page(timeline)
     assert page.count("<script>") == 1
     assert "alert(1)</script>" not in page
@@ -282,4 +289,4 @@ def test_a_png_has_the_pixels_of_its_picture() -> None:
     data = raster(drawn)
     assert data[:8] == b"\x89PNG\r\n\x1a\n"
     width = int.from_bytes(data[16:20], "big")
-    assert width == drawing.PIXELS_A_UNIT * float(shapes(str(drawn), "svg")[0].attrib["width"])
+    assert width == svg.PIXELS_A_UNIT * float(shapes(str(drawn), "svg")[0].attrib["width"])

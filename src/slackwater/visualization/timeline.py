@@ -23,7 +23,7 @@ _MS = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class CommitMark:
     """One commit to the table of the lane number `lane`; `at_ms` is its timestamp, `note` its user metadata."""
 
     lane: int
@@ -36,16 +36,16 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
+class CommitGroup:
     """One transaction: a mark for each of its tables, in the order of lanes; all of one timestamp."""
 
     at_ms: int
     transaction_id: str | None
-    marks: tuple[Mark, ...]
+    marks: tuple[CommitMark, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class TimeWindow:
     """Which transactions are shown: from `since_ms` to `until_ms`, both inclusive, and of these the newest `limit`."""
 
     since_ms: int | None = None
@@ -64,11 +64,11 @@ class Timeline:
     place: str
     is_lake: bool
     lanes: Sequence[str]
-    deeds: Sequence[Deed]
+    deeds: Sequence[CommitGroup]
     has_more: bool = False
 
     @property
-    def marks(self) -> Iterator[Mark]:
+    def marks(self) -> Iterator[CommitMark]:
         """All commits, oldest first."""
         return chain.from_iterable(deed.marks for deed in self.deeds)
 
@@ -89,7 +89,7 @@ class Timeline:
             ],
         }
 
-    def _record(self, mark: Mark) -> dict[str, Any]:
+    def _record(self, mark: CommitMark) -> dict[str, Any]:
         done = mark.changes
         return {
             "table": self.lanes[mark.lane],
@@ -109,7 +109,7 @@ class Timeline:
         }
 
 
-def timeline_of_table(snapshot: Snapshot, window: Window = Window()) -> Timeline:
+def timeline_of_table(snapshot: Snapshot, window: TimeWindow = TimeWindow()) -> Timeline:
     """The commits up to `snapshot` that the log still holds. Raises InvalidArgument, CorruptLog, StorageError."""
     place = without_secrets(snapshot.store.root_url)
     name = snapshot.metadata.name or place.rstrip("/").rsplit("/", 1)[-1]
@@ -117,7 +117,7 @@ def timeline_of_table(snapshot: Snapshot, window: Window = Window()) -> Timeline
     return Timeline(name, place, False, [name], deeds, has_more)
 
 
-def timeline_of_lake(lake: LogLake, place: str, window: Window = Window()) -> Timeline:
+def timeline_of_lake(lake: LogLake, place: str, window: TimeWindow = TimeWindow()) -> Timeline:
     """The transactions of all tables of `lake`, which is at `place`, up to now. Raises as `timeline_of_table`."""
     tables = lake.owner.cut().tables
     lanes = sorted(table.name for table in tables)
@@ -126,12 +126,12 @@ def timeline_of_lake(lake: LogLake, place: str, window: Window = Window()) -> Ti
     return Timeline(place.rstrip("/").rsplit("/", 1)[-1] or place, place, True, lanes, deeds, has_more)
 
 
-def _within(found: Iterator[LakeCommit], window: Window, lanes: Sequence[str]) -> tuple[list[Deed], bool]:
+def _within(found: Iterator[LakeCommit], window: TimeWindow, lanes: Sequence[str]) -> tuple[list[CommitGroup], bool]:
     """The deeds of the window, oldest first, and whether there are others; what is older is not read."""
     if window.limit is not None and window.limit < 1:
         raise InvalidArgument(f"limit must be a whole number from 1, found {window.limit}")
     numbers = {name: number for number, name in enumerate(lanes)}
-    deeds: list[Deed] = []
+    deeds: list[CommitGroup] = []
     has_more = False
     for commit in found:
         deed = _deed(commit, numbers)
@@ -144,14 +144,16 @@ def _within(found: Iterator[LakeCommit], window: Window, lanes: Sequence[str]) -
     return deeds[::-1], has_more
 
 
-def _deed(commit: LakeCommit, numbers: dict[str, int]) -> Deed:
+def _deed(commit: LakeCommit, numbers: dict[str, int]) -> CommitGroup:
     # The timestamp has whole milliseconds.
     ms = round(commit.timestamp.timestamp() * _MS)
     marks = [
-        Mark(numbers[name], of.version, ms, _known(of.operation), _known(of.user_name), of.user_metadata, of.changes)
+        CommitMark(
+            numbers[name], of.version, ms, _known(of.operation), _known(of.user_name), of.user_metadata, of.changes
+        )
         for name, of in commit.commits.items()
     ]
-    return Deed(ms, commit.transaction_id, tuple(sorted(marks, key=lambda mark: mark.lane)))
+    return CommitGroup(ms, commit.transaction_id, tuple(sorted(marks, key=lambda mark: mark.lane)))
 
 
 def _known(text: str | None) -> str | None:
@@ -159,6 +161,6 @@ def _known(text: str | None) -> str | None:
     return None if text is None else intern(text)
 
 
-def newest(marks: Iterable[Mark], most: int) -> list[Mark]:
+def newest(marks: Iterable[CommitMark], most: int) -> list[CommitMark]:
     """The last `most` of `marks`, which are oldest first, newest first."""
     return list(islice(reversed(list(marks)), most))

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from slackwater.html.number_format import iso, short_bytes, shortened, signed, utc_text
 from slackwater.owner.api.timestamp_range import at_ms
-from slackwater.pictures.columns import Total, bytes_of, files_of, rows_of, vectors_of
-from slackwater.pictures.timeline import Mark
+from slackwater.visualization.commit_columns import ChangeTotals, bytes_of, files_of, rows_of, vectors_of
+from slackwater.visualization.timeline import CommitMark
 
 UNKNOWN = "?"
 _MOST_OPERATIONS = 4
@@ -35,13 +35,13 @@ def period(first_ms: int, last_ms: int) -> str:
     return f"{first} to {last[_DAY + 1 :] if first[:_DAY] == last[:_DAY] else last} UTC"
 
 
-def versions(marks: Sequence[Mark]) -> str:
+def versions(marks: Sequence[CommitMark]) -> str:
     """`3`, `3–14`: the versions of some commits of one table, oldest first."""
     first, last = marks[0].version, marks[-1].version
     return str(first) if first == last else f"{first}–{last}"
 
 
-def mark_words(marks: Sequence[Mark], table: str) -> str:
+def mark_words(marks: Sequence[CommitMark], table: str) -> str:
     """Some lines: which versions of the table, when, by whom, by what operations, and what they did."""
     if len(marks) == 1:
         return "\n".join([f"{table}, version {marks[0].version}: {_by(marks)}", instant(marks[0].at_ms), *_did(marks)])
@@ -52,7 +52,7 @@ def mark_words(marks: Sequence[Mark], table: str) -> str:
     return "\n".join([head, period(marks[0].at_ms, marks[-1].at_ms), *_did(marks)])
 
 
-def change(total: Total) -> str:
+def change(total: ChangeTotals) -> str:
     """`+3 ~2 −1`: what was added, updated and removed; `?` where it is not told, nothing for nothing.
 
     Where some of several commits do not tell, it says `at least`.
@@ -64,7 +64,7 @@ def change(total: Total) -> str:
     return " ".join(part for part in (least, *parts) if part)
 
 
-def byte_change(total: Total) -> str:
+def byte_change(total: ChangeTotals) -> str:
     """`+4.4 KiB −312 B`; `?` where it is not told, nothing for nothing."""
     parts = [
         f"{sign}{UNKNOWN if value is None else short_bytes(value)}"
@@ -81,7 +81,7 @@ def _part(value: int | None, sign: int) -> str:
     return "" if not value else f"~{value:,}" if not sign else signed(sign * value)
 
 
-def _did(marks: Sequence[Mark]) -> list[str]:
+def _did(marks: Sequence[CommitMark]) -> list[str]:
     rows, files, size = change(rows_of(marks)), change(files_of(marks)), byte_change(bytes_of(marks))
     marked = change(vectors_of(marks))
     told = {"rows": rows, "files": files, "bytes": size, "rows deleted by vectors": marked}
@@ -90,11 +90,11 @@ def _did(marks: Sequence[Mark]) -> list[str]:
     return [line for line in (done, f"note: {shortened(notes[-1], _MOST_NOTE)}" if notes else "") if line]
 
 
-def _by(marks: Sequence[Mark]) -> str:
+def _by(marks: Sequence[CommitMark]) -> str:
     return f"{marks[0].operation or UNKNOWN}{_users(marks)}"
 
 
-def _users(marks: Sequence[Mark]) -> str:
+def _users(marks: Sequence[CommitMark]) -> str:
     names = list(dict.fromkeys(mark.user for mark in marks if mark.user))
     shown = ", ".join(names[:_MOST_USERS])
     return f" by {shown}{', …' if len(names) > _MOST_USERS else ''}" if names else ""

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 import slackwater
 from slackwater.errors import InvalidArgument
 from slackwater.maintenance.layout.bin_packing import BinPackingOptions, bins_of, to_compact
-from slackwater.pictures.layout import Layout, layout_of
-from slackwater.pictures.layout_page import layout_page
 from slackwater.protocol.actions.files import AddFile
 from slackwater.scan.snapshot import Snapshot
+from slackwater.visualization.layout import Layout, layout_of
+from slackwater.visualization.layout_page import layout_page
 from tests.examples import examples
 from tests.transaction.tables import VECTORS, add, schema, vector
 

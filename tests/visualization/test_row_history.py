@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from slackwater.errors import InvalidArgument
-from slackwater.pictures.row_history import RowHistory, RowVersion
+from slackwater.visualization.row_history import RowHistory, RowVersion
 
 SVG = "{http://www.w3.org/2000/svg}"
 VERSIONS = (

@@ -16,8 +16,9 @@ from slackwater.html.components import card
 from slackwater.html.element import Markup, element, fragment
 from slackwater.html.number_format import counted, shortened
 from slackwater.html.page import page
-from slackwater.pictures.axis import TimeAxis
-from slackwater.pictures.drawing import (
+from slackwater.visualization.axis import TimeAxis
+from slackwater.visualization.commit_text import instant
+from slackwater.visualization.svg import (
     RULES,
     fitted,
     hint,
@@ -31,7 +32,6 @@ from slackwater.pictures.drawing import (
     text,
     width_of,
 )
-from slackwater.pictures.words import instant
 
 MOST_KEYS, MOST_VERSIONS = 40, 2000
 """A picture has so many keys, and so many versions, at most."""

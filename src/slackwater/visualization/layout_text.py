@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from slackwater.html.number_format import counted, number, short_bytes
-from slackwater.pictures.layout import Layout
-from slackwater.pictures.overlap import Overlap
+from slackwater.visualization.layout import Layout
+from slackwater.visualization.range_overlap import Overlap
 
 _TENTH = 0.001
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from slackwater.html.element import Markup, element, fragment
 from slackwater.html.number_format import counted, short_bytes, shortened, signed
-from slackwater.pictures.axis import TimeAxis
-from slackwater.pictures.columns import (
-    Column,
-    Total,
+from slackwater.visualization.axis import TimeAxis
+from slackwater.visualization.commit_columns import (
+    ChangeTotals,
+    CommitColumn,
     bytes_of,
     columns_of,
     files_of,
@@ -22,10 +22,10 @@ from slackwater.pictures.columns import (
     rows_of,
     vectors_of,
 )
-from slackwater.pictures.drawing import circle, fitted, hint, line, path, picture, rect, text, width_of
-from slackwater.pictures.operations import Kind
-from slackwater.pictures.timeline import Deed, Mark, Timeline
-from slackwater.pictures.words import instant, mark_words, period, versions
+from slackwater.visualization.commit_text import instant, mark_words, period, versions
+from slackwater.visualization.operations import Kind
+from slackwater.visualization.svg import circle, fitted, hint, line, path, picture, rect, text, width_of
+from slackwater.visualization.timeline import CommitGroup, CommitMark, Timeline
 
 WIDTH = 1160.0
 _GUTTER, _RIGHT = 190.0, 24.0
@@ -48,7 +48,7 @@ _COLOURS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class RenderedTimeline:
     """A timeline that was drawn: its picture, its axis, and how far down the plot reaches."""
 
     picture: Markup
@@ -60,7 +60,7 @@ class Drawn:
 @dataclass(frozen=True, slots=True)
 class _Panel:
     name: str
-    what: Callable[[Sequence[Mark]], Total]
+    what: Callable[[Sequence[CommitMark]], ChangeTotals]
     shown: Callable[[int], str]
 
 
@@ -76,7 +76,9 @@ _PANELS = (
 )
 
 
-def draw_timeline(timeline: Timeline, with_head: bool = True, overlay: Callable[..., Markup] | None = None) -> Drawn:
+def draw_timeline(
+    timeline: Timeline, with_head: bool = True, overlay: Callable[..., Markup] | None = None
+) -> RenderedTimeline:
     """The picture of `timeline`, `WIDTH` pixels wide; without its head where a page has that.
 
     `overlay(axis, top, bottom)` is drawn above all: the line of a slider.
@@ -100,7 +102,7 @@ def draw_timeline(timeline: Timeline, with_head: bool = True, overlay: Callable[
         parts.append(overlay(axis, top, bottom))
     height = bottom + _AXIS + _LEGEND
     parts.append(_legend(timeline, bottom + _AXIS))
-    return Drawn(picture(WIDTH, height, _label(timeline), *parts), axis, top, bottom)
+    return RenderedTimeline(picture(WIDTH, height, _label(timeline), *parts), axis, top, bottom)
 
 
 def _axis(timeline: Timeline) -> TimeAxis:
@@ -167,7 +169,7 @@ def _grid(axis: TimeAxis, top: float, bottom: float) -> Markup:
     return fragment(parts)
 
 
-def _bridge(column: Column, top: float, lanes: Sequence[str]) -> Markup:
+def _bridge(column: CommitColumn, top: float, lanes: Sequence[str]) -> Markup:
     parts = []
     for numbers, deeds in column.bridges().items():
         y1, y2 = (top + _LANE * (number + 0.5) for number in (numbers[0], numbers[-1]))
@@ -176,14 +178,14 @@ def _bridge(column: Column, top: float, lanes: Sequence[str]) -> Markup:
     return fragment(parts)
 
 
-def _bridge_words(deeds: Sequence[Deed], names: Sequence[str]) -> str:
+def _bridge_words(deeds: Sequence[CommitGroup], names: Sequence[str]) -> str:
     tables = ", ".join(names)
     if len(deeds) == 1:
         return f"one transaction over {tables}\n{instant(deeds[0].at_ms)}\ntransaction {deeds[0].transaction_id or '?'}"
     return f"{len(deeds)} transactions over {tables}\n{period(deeds[0].at_ms, deeds[-1].at_ms)}"
 
 
-def _marks(columns: Sequence[Column], lane: int, y: float, timeline: Timeline) -> Markup:
+def _marks(columns: Sequence[CommitColumn], lane: int, y: float, timeline: Timeline) -> Markup:
     parts = []
     there = [(column.x, found) for column in columns if (found := column.marks(lane))]
     for number, (x, marks) in enumerate(there):
@@ -212,11 +214,11 @@ def _shape(x: float, y: float, r: float, kind: Kind, words: str) -> Markup:
     return path(diamond, f"sw-{'hollow' if kind is Kind.RETURN else 'is'}-{colour}", told)
 
 
-def _is_any(total: Total) -> bool:
+def _is_any(total: ChangeTotals) -> bool:
     return any((total.added, total.updated, total.removed))
 
 
-def _drawn_panel(panel: _Panel, columns: Sequence[Column], y: float) -> Markup:
+def _drawn_panel(panel: _Panel, columns: Sequence[CommitColumn], y: float) -> Markup:
     """Bars: up what was added (and, in another colour, updated), down what was removed."""
     totals = [(column, panel.what(column.marks())) for column in columns]
     up = max(((total.added or 0) + (total.updated or 0) for _, total in totals), default=0)
@@ -238,7 +240,7 @@ def _range_words(panel: _Panel, up: int, down: int, y: float) -> list[Markup]:
     return [text(24, y + 30 + 14 * number, f"most {shown}", "sw-t-small") for number, shown in enumerate(ends)]
 
 
-def _bar(panel: _Panel, column: Column, total: Total, zero: float, scale: float) -> Markup:
+def _bar(panel: _Panel, column: CommitColumn, total: ChangeTotals, zero: float, scale: float) -> Markup:
     added, updated, removed = (_high(value, scale) for value in (total.added, total.updated, total.removed))
     x = column.x - _BAR / 2
     words = [

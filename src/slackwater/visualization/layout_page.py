@@ -8,10 +8,10 @@ from slackwater.html.components import code, facts, muted, table
 from slackwater.html.element import Markup, element, fragment
 from slackwater.html.number_format import counted, number, short_bytes
 from slackwater.html.page import page
-from slackwater.pictures.drawing import RULES, hint, line, path, picture, rect, text
-from slackwater.pictures.layout import SMALL_BYTES, Layout, SizeBin
-from slackwater.pictures.layout_words import deleted_words, depth_words, optimize_words
-from slackwater.pictures.overlap import Overlap
+from slackwater.visualization.layout import SMALL_BYTES, Layout, SizeBin
+from slackwater.visualization.layout_text import deleted_words, depth_words, optimize_words
+from slackwater.visualization.range_overlap import Overlap
+from slackwater.visualization.svg import RULES, hint, line, path, picture, rect, text
 
 _WIDTH, _HEIGHT, _FOOT, _TOP = 760.0, 150.0, 26.0, 18.0
 _WIDEST_BAR = 84.0

@@ -13,12 +13,12 @@ from slackwater.html.components import code, muted, table
 from slackwater.html.element import Markup, element, fragment
 from slackwater.html.number_format import number
 from slackwater.html.page import page
-from slackwater.pictures.axis import TimeAxis
-from slackwater.pictures.columns import NEAREST, bytes_of, files_of, rows_of, vectors_of
-from slackwater.pictures.drawing import RULES, line, rect
-from slackwater.pictures.timeline import Mark, Timeline, newest
-from slackwater.pictures.timeline_picture import WIDTH, Drawn, draw_timeline, summary, title_of
-from slackwater.pictures.words import byte_change, change, instant, iso_ms
+from slackwater.visualization.axis import TimeAxis
+from slackwater.visualization.commit_columns import NEAREST, bytes_of, files_of, rows_of, vectors_of
+from slackwater.visualization.commit_text import byte_change, change, instant, iso_ms
+from slackwater.visualization.svg import RULES, line, rect
+from slackwater.visualization.timeline import CommitMark, Timeline, newest
+from slackwater.visualization.timeline_picture import WIDTH, RenderedTimeline, draw_timeline, summary, title_of
 
 MOST_STEPS = 1500
 """The slider stops at so many instants at most; of more commits those at regular distances."""
@@ -117,7 +117,7 @@ def _overlay(axis: TimeAxis, top: float, bottom: float) -> Markup:
     )
 
 
-def _as_of(timeline: Timeline, drawn: Drawn) -> Markup:
+def _as_of(timeline: Timeline, drawn: RenderedTimeline) -> Markup:
     instants = _steps(timeline)
     last = len(instants) - 1
     lanes = _versions_by_step(timeline, instants)
@@ -166,13 +166,13 @@ def _steps(timeline: Timeline) -> list[int]:
 
 def _versions_by_step(timeline: Timeline, instants: Sequence[int]) -> list[dict[str, list[int] | str]]:
     """For each lane the steps of the slider at which its version changes, the versions, and what was before."""
-    lanes: list[list[Mark]] = [[] for _ in timeline.lanes]
+    lanes: list[list[CommitMark]] = [[] for _ in timeline.lanes]
     for mark in timeline.marks:
         lanes[mark.lane].append(mark)
     return [_lane(marks, instants) for marks in lanes]
 
 
-def _lane(marks: Sequence[Mark], instants: Sequence[int]) -> dict[str, list[int] | str]:
+def _lane(marks: Sequence[CommitMark], instants: Sequence[int]) -> dict[str, list[int] | str]:
     steps: list[int] = []
     versions: list[int] = []
     at = 0
