@@ -80,14 +80,14 @@ def test_no_signature_mixes_casings() -> None:
 @cache
 def _called_by_users() -> dict[str, Callable[..., Any]]:
     """Functions, methods by the first public class that has them, and classes that users make values of, by name."""
-    from slackwater.spark.history.system_time import SystemTime
+    from slackwater.spark.history.system_time import SystemTimeRelation
     from slackwater.spark.lake.time_slice import TimeSlice, TimeSliceTable
     from slackwater.spark.lake.transaction import LakeTransaction, TransactionTable
 
     named = [getattr(slackwater, name) for name in slackwater.__all__]
     made = (slackwater.AddFile, slackwater.IdentityGenerator, slackwater.RemoveFile, slackwater.Transaction)
     found = {each.__name__: each for each in (*filter(inspect.isfunction, named), *made)}
-    given = (LakeTransaction, SystemTime, TimeSlice, TimeSliceTable, TransactionTable)
+    given = (LakeTransaction, SystemTimeRelation, TimeSlice, TimeSliceTable, TransactionTable)
     for kind in (*filter(inspect.isclass, named), *given):
         bases = [base for base in kind.__bases__ if base in named]
         for name in dir(kind):

@@ -158,9 +158,9 @@ def test_the_public_members_of_files_are_these() -> None:
 
 
 def test_the_public_members_of_system_time_are_these() -> None:
-    from slackwater.spark.history.system_time import SystemTime
+    from slackwater.spark.history.system_time import SystemTimeRelation
 
-    assert _public(SystemTime) == {*"all as_of between changes draw from_to since toDF".split()}
+    assert _public(SystemTimeRelation) == {*"all as_of between changes draw from_to since toDF".split()}
 
 
 def test_the_public_methods_of_builders_are_delta_sparks() -> None:
@@ -221,7 +221,7 @@ sys.modules["pyspark"] = None
 import slackwater
 assert slackwater.Snapshot.load(sys.argv[1]).version == 1
 loaded = {name for name in sys.modules if name.startswith("slackwater.spark")}
-ours = {"slackwater.spark", *(f"slackwater.spark.{name}" for name in ("caught_as", "forgotten", "imported"))}
+ours = {"slackwater.spark", *(f"slackwater.spark.{name}" for name in ("exception_bases", "missing_enable_hint", "import_hooks"))}
 assert loaded == ours, loaded
 assert slackwater.errors.SlackwaterError.__mro__[-3:] == (Exception, BaseException, object)
 try:

@@ -23,7 +23,7 @@ from benchmarks.spark_tables import live_answer, plain_table
 from benchmarks.stores.bucket import Bucket, bucket
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.read.load import load
-from slackwater.spark.session.row_way import ROWS
+from slackwater.spark.session.row_transport import ROWS
 from slackwater.spark.write.save import save
 
 CONNECTOR = "SLACKWATER_CONNECTOR"

@@ -24,7 +24,7 @@ from benchmarks.streams import work as stream_work
 from slackwater import Snapshot
 from slackwater.spark.enable import enable
 from slackwater.spark.lake.lake import Lake
-from slackwater.spark.streams.several_tables import stream
+from slackwater.spark.streams.multi_table_sink import stream
 from tests.interop.install_delta_spark import HOW_TO_INSTALL, find
 
 SOURCES = ("stream-drain", "stream-drain-narrow", "stream-first", "stream-tables")

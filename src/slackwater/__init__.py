@@ -20,21 +20,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from slackwater import errors
-from slackwater.spark import caught_as, forgotten
+from slackwater.spark import exception_bases, missing_enable_hint
 from slackwater.version import __version__
 
 if TYPE_CHECKING:
     from slackwater.protocol.actions.files import AddFile, RemoveFile
     from slackwater.scan.public_snapshot import Snapshot
-    from slackwater.spark.change.merge.builder import DeltaMergeBuilder
-    from slackwater.spark.delta_names import install_delta_names
+    from slackwater.spark.delta_import_shim import install_delta_names
+    from slackwater.spark.dml.merge.builder import DeltaMergeBuilder
     from slackwater.spark.enable import enable
     from slackwater.spark.lake.lake import Lake
+    from slackwater.spark.maintenance.builder import DeltaOptimizeBuilder
     from slackwater.spark.read.load import refresh
-    from slackwater.spark.services.builder import DeltaOptimizeBuilder
-    from slackwater.spark.streams.keyed_changes import changes_by_key
-    from slackwater.spark.streams.several_tables import stream
-    from slackwater.spark.streams.watching import watch
+    from slackwater.spark.streams.apply_changes import changes_by_key
+    from slackwater.spark.streams.multi_table_sink import stream
+    from slackwater.spark.streams.query_watcher import watch
     from slackwater.spark.table.builder import DeltaTableBuilder, IdentityGenerator
     from slackwater.spark.table.table import DeltaTable
     from slackwater.transaction.public_transaction import Transaction
@@ -68,17 +68,17 @@ _ON_DEMAND = {
     "Snapshot": "slackwater.scan.snapshot:PublicSnapshot",
     "Transaction": "slackwater.transaction.public_transaction",
     "enable": "slackwater.spark.enable",
-    "install_delta_names": "slackwater.spark.delta_names",
+    "install_delta_names": "slackwater.spark.delta_import_shim",
     "refresh": "slackwater.spark.read.load",
     "Lake": "slackwater.spark.lake.lake",
-    "DeltaMergeBuilder": "slackwater.spark.change.merge.builder",
-    "DeltaOptimizeBuilder": "slackwater.spark.services.builder",
+    "DeltaMergeBuilder": "slackwater.spark.dml.merge.builder",
+    "DeltaOptimizeBuilder": "slackwater.spark.maintenance.builder",
     "DeltaTable": "slackwater.spark.table.table",
     "DeltaTableBuilder": "slackwater.spark.table.builder",
     "IdentityGenerator": "slackwater.spark.table.builder",
-    "changes_by_key": "slackwater.spark.streams.keyed_changes",
-    "stream": "slackwater.spark.streams.several_tables",
-    "watch": "slackwater.spark.streams.watching",
+    "changes_by_key": "slackwater.spark.streams.apply_changes",
+    "stream": "slackwater.spark.streams.multi_table_sink",
+    "watch": "slackwater.spark.streams.query_watcher",
 }
 
 
@@ -125,5 +125,5 @@ if not TYPE_CHECKING:
     # Where type checkers see it, every name is an attribute to them, mistyped ones too.
     __getattr__ = _on_demand
 
-caught_as.watch()
-forgotten.watch()
+exception_bases.watch()
+missing_enable_hint.watch()

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pyspark.sql import SparkSession
 
 from slackwater import DeltaTable, enable
-from slackwater.spark.session.modes import is_connect
+from slackwater.spark.session.classic_connect import is_connect
 
 
 def main(address: str, hidden: str, shared: str, settings: str) -> None:

@@ -95,7 +95,7 @@ def hadoop_root(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A place on one of Hadoop's file systems, which the session reaches."""
     spark = request.getfixturevalue("spark")
     root = root_of(request.param, spark, tmp_path, lambda: str(request.getfixturevalue("hdfs_root")))
-    from slackwater.spark.hadoop.reach import reach_hadoop
+    from slackwater.spark.hadoop.filesystem_access import reach_hadoop
 
     reach_hadoop(spark, root)
     return root

@@ -18,25 +18,25 @@ from pyspark.sql import types as spark_types
 import slackwater
 from slackwater.lake.lake import LogLake
 from slackwater.log.file_actions import ADD_SCHEMA, REMOVE_SCHEMA
-from slackwater.spark.history.system_time import SystemTime
+from slackwater.spark.history.system_time import SystemTimeRelation
 from slackwater.spark.lake.lake import LAKE_CLONE_RESULT, LAKE_RESTORE_RESULT
 from slackwater.spark.lake.time_slice import LAKE_HISTORY_SCHEMA, TimeSlice, TimeSliceTable
 from slackwater.spark.lake.transaction import LakeTransaction, TransactionTable
-from slackwater.spark.services.builder import DeltaReorgBuilder
-from slackwater.spark.services.clone import CLONE_RESULT
-from slackwater.spark.services.metrics import RESULT
-from slackwater.spark.services.restore import RESTORE_RESULT
-from slackwater.spark.services.vacuum import VACUUM_RESULT
-from slackwater.spark.streams.several_tables import LakeStreamWriter, Stream
-from slackwater.spark.streams.watching import Watching
+from slackwater.spark.maintenance.builder import DeltaReorgBuilder
+from slackwater.spark.maintenance.clone import CLONE_RESULT
+from slackwater.spark.maintenance.metrics import RESULT
+from slackwater.spark.maintenance.restore import RESTORE_RESULT
+from slackwater.spark.maintenance.vacuum import VACUUM_RESULT
+from slackwater.spark.streams.multi_table_sink import LakeStreamWriter, Stream
+from slackwater.spark.streams.query_watcher import QueryWatcher
 from slackwater.spark.table.changes import MERGE_RESULT
 from slackwater.spark.table.table import DETAIL_SCHEMA, HISTORY_SCHEMA
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 COLUMNS = REFERENCE / "columns.md"
 KINDS = [found for name in slackwater.__all__ if inspect.isclass(found := getattr(slackwater, name))]
-KINDS += [DeltaReorgBuilder, LakeTransaction, LogLake, SystemTime, TimeSlice, TimeSliceTable, TransactionTable]
-KINDS += [LakeStreamWriter, Stream, Watching]
+KINDS += [DeltaReorgBuilder, LakeTransaction, LogLake, SystemTimeRelation, TimeSlice, TimeSliceTable, TransactionTable]
+KINDS += [LakeStreamWriter, Stream, QueryWatcher]
 # What others have made and explain.
 _OF_OTHERS = frozenset(
     "Any Callable Collection Column DataFrame DuckDBPyRelation Iterator Literal Mapping None RecordBatchReader Self "

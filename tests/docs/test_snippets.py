@@ -27,9 +27,9 @@ PICKED = {
 
 COMMANDS = {
     "README.md": "tests/spark/docs/test_guides.py",
-    "docs/guides/convert.md": "tests/spark/services/test_convert_guide.py",
+    "docs/guides/convert.md": "tests/spark/maintenance/test_convert_guide.py",
     "docs/guides/look.md": "tests/cli/test_look_guide.py",
-    "docs/guides/maintenance.md": "tests/spark/services/test_guide.py",
+    "docs/guides/maintenance.md": "tests/spark/maintenance/test_guide.py",
     "docs/guides/run-an-owner.md": "tests/cli/test_run_an_owner.py",
     "docs/guides/streaming.md": "tests/spark/streams/test_watching_guide.py",
     "docs/guides/terminal.md": "tests/cli/test_guide.py",

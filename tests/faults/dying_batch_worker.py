@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from slackwater.spark.streams import several_tables, writer
-from slackwater.spark.streams.travelling import travelling
+from slackwater.spark.streams import multi_table_sink, writer
+from slackwater.spark.streams.connect_foreach_batch import remote_batch_writer
 
 
 @contextmanager
@@ -28,10 +28,10 @@ def dying_batches(
     told = place, name, part, afterwards, survived, server_mark and str(server_mark), int(signal.SIGKILL)
 
     def travels(made: Callable[..., Any]) -> Any:
-        return travelling(_dying(made, *told))
+        return remote_batch_writer(_dying(made, *told))
 
     with ExitStack() as stack:
-        for module in (writer, several_tables):
+        for module in (writer, multi_table_sink):
             stack.enter_context(patch.object(module, "travelling", travels))
         yield
 

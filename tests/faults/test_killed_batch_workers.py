@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import slackwater
-from slackwater.spark.session.modes import is_connect
+from slackwater.spark.session.classic_connect import is_connect
 from tests.faults import dying_lake_stream, dying_stream
 from tests.faults.dying_batch_worker import dying_batches
 from tests.faults.fed_streams import LakeFeed, TableFeed

@@ -18,7 +18,7 @@ from slackwater.spark.session.temporary_settings import with_settings
 from tests.faults import dying_optimize
 from tests.faults.attached_spark import gateway_of
 from tests.faults.dying_optimize import AUTO, CLUSTERING, COMPACTION, OPERATIONS, POINTS, PURGE
-from tests.spark.services.rearranged import live, made
+from tests.spark.maintenance.rearranged import live, made
 from tests.spark.written import data_files, listing, read, rows
 
 # It is another process that is killed: the mode of the session that looks is all the same.

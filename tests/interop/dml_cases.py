@@ -13,7 +13,7 @@ from .features import FEATURES
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from slackwater.spark.change.merge.builder import DeltaMergeBuilder
+    from slackwater.spark.dml.merge.builder import DeltaMergeBuilder
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from slackwater import DeltaTable, Snapshot
-from slackwater.spark.change.merge.builder import DeltaMergeBuilder
+from slackwater.spark.dml.merge.builder import DeltaMergeBuilder
 from tests.spark.written import actions, read
 
 VECTORS, FEED, MAPPING = "delta.enableDeletionVectors", "delta.enableChangeDataFeed", "delta.columnMapping.mode"

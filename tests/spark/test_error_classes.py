@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 import slackwater
 from slackwater import DeltaTable, errors
 from slackwater.error_classes import SQLSTATES
-from slackwater.spark import caught_as
+from slackwater.spark import exception_bases
 from tests.spark import error_cases, error_cases_of_tables
-from tests.spark.change.test_concurrent_dml import meanwhile
+from tests.spark.dml.test_concurrent_dml import meanwhile
 from tests.spark.error_cases import Refusal
 
 pytestmark = [pytest.mark.spark, pytest.mark.shared, pytest.mark.usefixtures("enabled")]
@@ -43,7 +43,7 @@ def test_the_guide_says_as_what_each_error_is_caught() -> None:
     section = GUIDE.partition("\n## Which classes are caught\n")[2].partition("\n## ")[0]
     said = {row[0]: row[1:] for row in (re.findall(r"`(\w+)`", line) for line in section.splitlines()) if len(row) > 1}
     said = {name: bases for name, bases in said.items() if hasattr(errors, name)}
-    assert len(said) == len(caught_as._OF_PYSPARK)
+    assert len(said) == len(exception_bases._OF_PYSPARK)
     for kind in (kind for kind in vars(errors).values() if isinstance(kind, type)):
         if issubclass(kind, errors.SlackwaterError):
             own = {base.__name__ for base in kind.__mro__ if base.__module__.startswith("pyspark")}

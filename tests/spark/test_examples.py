@@ -20,10 +20,10 @@ from pyspark.sql import functions as F
 import slackwater
 from slackwater.owner.embedded import EmbeddedOwner
 from slackwater.owner.served.tokens import Scope, Tokens
-from slackwater.spark.history.system_time import SystemTime
+from slackwater.spark.history.system_time import SystemTimeRelation
 from slackwater.spark.lake.time_slice import TimeSlice, TimeSliceTable
 from slackwater.spark.lake.transaction import LakeTransaction, TransactionTable
-from slackwater.spark.services.builder import DeltaReorgBuilder
+from slackwater.spark.maintenance.builder import DeltaReorgBuilder
 from tests.owner.served.serving import served
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
 
 NAMED = [getattr(slackwater, name) for name in slackwater.__all__]
 EXPLAINED = [*(found for found in NAMED if inspect.isclass(found) or inspect.isfunction(found))]
-EXPLAINED += [DeltaReorgBuilder, LakeTransaction, SystemTime, TimeSlice, TimeSliceTable, TransactionTable]
+EXPLAINED += [DeltaReorgBuilder, LakeTransaction, SystemTimeRelation, TimeSlice, TimeSliceTable, TransactionTable]
 
 
 def public(kind: type) -> dict[str, Any]:

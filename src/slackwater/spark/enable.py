@@ -18,12 +18,9 @@ from pyspark.sql import SparkSession
 from slackwater.errors import InvalidArgument, WrongArgumentType
 from slackwater.spark.catalog.catalog_methods import extend_catalog
 from slackwater.spark.catalog.merge_into import merge_into
-from slackwater.spark.catalog.named import insert_into, save_as_table, table_frame
-from slackwater.spark.catalog.write_to import extend_writer
-from slackwater.spark.lake.lake import Lake
-from slackwater.spark.plans import explain
-from slackwater.spark.read.load import load
-from slackwater.spark.requests import (
+from slackwater.spark.catalog.named_tables import insert_into, save_as_table, table_frame
+from slackwater.spark.catalog.writer_v2 import extend_writer
+from slackwater.spark.io_requests import (
     Request,
     given_path,
     is_extended,
@@ -34,17 +31,25 @@ from slackwater.spark.requests import (
     wants_delta,
     wrap,
 )
-from slackwater.spark.session.modes import frame_of_writer, is_connect, this_python_for_server, use_this_python
-from slackwater.spark.session.sessions import (
+from slackwater.spark.lake.lake import Lake
+from slackwater.spark.plan_text import explain
+from slackwater.spark.read.load import load
+from slackwater.spark.session.classic_connect import (
+    frame_of_writer,
+    is_connect,
+    this_python_for_server,
+    use_this_python,
+)
+from slackwater.spark.session.enabled_sessions import (
     ENABLED,
-    answers_for,
     enable_process,
     explained_view,
+    is_enabled_for,
     opts_out,
     require_running,
     take_back_catalog,
 )
-from slackwater.spark.sql.run import run
+from slackwater.spark.sql.dispatcher import run
 from slackwater.spark.streams.reader import extend_stream_reader
 from slackwater.spark.streams.writer import extend_stream_writer
 from slackwater.spark.write.save import save
@@ -174,20 +179,20 @@ def _new_session(original: Callable[..., Any], self: Any, *args: Any, **kwargs: 
 
 
 def _sql(original: Callable[..., Any], self: Any, sqlQuery: Any, args: Any = None, **kwargs: Any) -> Any:  # noqa: N803
-    if not answers_for(self):
+    if not is_enabled_for(self):
         return original(sqlQuery, args, **kwargs)
     with explained_view(self):
         return run(original, self, sqlQuery, args, kwargs)
 
 
 def _table(original: Callable[..., Any], self: Any, tableName: Any) -> Any:  # noqa: N803  (the name PySpark has)
-    frame = table_frame(self, tableName) if isinstance(tableName, str) and answers_for(self) else None
+    frame = table_frame(self, tableName) if isinstance(tableName, str) and is_enabled_for(self) else None
     return original(tableName) if frame is None else frame
 
 
 def _read_table(original: Callable[..., Any], self: Any, tableName: Any) -> Any:  # noqa: N803  (the name PySpark has)
     session = session_of(self)
-    is_ours = isinstance(tableName, str) and answers_for(session)
+    is_ours = isinstance(tableName, str) and is_enabled_for(session)
     frame = table_frame(session, tableName, request_of(self).options) if is_ours else None
     return original(tableName) if frame is None else frame
 
@@ -202,7 +207,7 @@ def _insert_into(
     overwrites = request.mode.lower() == "overwrite" if overwrite is None else bool(overwrite)
     if (
         not isinstance(tableName, str)
-        or not answers_for(session_of(self))
+        or not is_enabled_for(session_of(self))
         or not insert_into(frame_of_writer(self), tableName, overwrites, request.options)
     ):
         original(tableName, overwrite)
@@ -215,7 +220,7 @@ def _attend(session: Any) -> None:
     session.__dict__[_ATTENDED] = True
     if is_connect(session):
         _extend_connect()
-    if answers_for(session):
+    if is_enabled_for(session):
         take_back_catalog(session)
         use_this_python(session)
 

@@ -18,7 +18,7 @@ import slackwater
 from slackwater.errors import InvalidArgument, OperationNotAllowed, TableNotFound, TimestampOutOfRange
 from slackwater.owner.embedded import EmbeddedOwner
 from slackwater.spark.lake.time_slice import LAKE_HISTORY_SCHEMA
-from slackwater.spark.session.modes import is_connect
+from slackwater.spark.session.classic_connect import is_connect
 from tests.contract.owners import START_MS, FakeClock
 
 if TYPE_CHECKING:

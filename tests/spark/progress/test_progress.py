@@ -17,12 +17,12 @@ from rich.console import Console
 
 from slackwater import DeltaTable, Lake
 from slackwater.html.switch import VARIABLE
-from slackwater.spark.change import delete, update
-from slackwater.spark.change.merge import merge
+from slackwater.spark.dml import delete, update
+from slackwater.spark.dml.merge import merge
 from slackwater.spark.progress.notebook import running_cell
 from slackwater.spark.progress.progress import CONF, Progress, ProgressLine
 from slackwater.spark.progress.tasks import JobTasks, ServerTasks, Tasks
-from slackwater.spark.session.modes import is_connect
+from slackwater.spark.session.classic_connect import is_connect
 from tests.html.well_formed import attributes, words
 
 HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"

@@ -16,9 +16,9 @@ from pyspark.sql import functions as F
 
 import slackwater
 from slackwater import DeltaTable, errors
-from slackwater.spark.session import row_way as way_module
-from slackwater.spark.session.modes import is_connect
-from slackwater.spark.session.row_way import ROWS, RowWay, row_way
+from slackwater.spark.session import row_transport as way_module
+from slackwater.spark.session.classic_connect import is_connect
+from slackwater.spark.session.row_transport import ROWS, RowTransport, choose_transport
 from slackwater.spark.write.files import arrow_files, data_files
 from slackwater.storage import open_store
 from tests.contract.owners import eventually
@@ -218,10 +218,10 @@ def test_a_file_that_is_gone_is_told_before_a_job(by_arrow: SparkSession, table:
 
 def test_the_way_is_chosen_by_option_and_setting(spark: SparkSession, tmp_path: Path) -> None:
     store = open_store(tmp_path)
-    assert row_way(spark, store) == RowWay.SPARK
-    assert row_way(spark, store, "Arrow") == RowWay.ARROW
+    assert choose_transport(spark, store) == RowTransport.SPARK
+    assert choose_transport(spark, store, "Arrow") == RowTransport.ARROW
     with pytest.raises(errors.InvalidArgument, match=r"rows.*spark, arrow or auto, found 'jvm'"):
-        row_way(spark, store, "jvm")
+        choose_transport(spark, store, "jvm")
     path = write_table(tmp_path / "t", [{"id": [1]}])
     assert "MapInArrow" in plan(load(spark, path, rows="arrow"))
     assert "MapInArrow" not in plan(load(spark, path))
@@ -288,11 +288,11 @@ def test_executors_without_this_version_are_told_once_before_anything_is_done(
     with monkeypatch.context() as patch:
         patch.setattr(way_module, "_told_version", no_such_module)
         with pytest.raises(errors.UnsupportedFeature, match=r"pip install slackwater==.*: .*no_such_module"):
-            row_way(spark, store, "arrow")
+            choose_transport(spark, store, "arrow")
     with monkeypatch.context() as patch:
         patch.setattr(way_module, "_version", lambda: "9.9")
         with pytest.raises(errors.UnsupportedFeature, match=r"slackwater==9\.9\): found version 0\.2"):
-            row_way(spark, store, "arrow")
-    assert row_way(spark, store, "arrow") == RowWay.ARROW
+            choose_transport(spark, store, "arrow")
+    assert choose_transport(spark, store, "arrow") == RowTransport.ARROW
     monkeypatch.setattr(way_module, "_told_version", no_such_module)
-    assert row_way(spark, store, "arrow") == RowWay.ARROW
+    assert choose_transport(spark, store, "arrow") == RowTransport.ARROW

@@ -14,7 +14,7 @@ from pyspark.sql import types as spark_types
 
 import slackwater
 from slackwater import DeltaTable
-from slackwater.spark.session.modes import is_connect, with_settings
+from slackwater.spark.session.classic_connect import is_connect, with_settings
 
 pytestmark = [pytest.mark.spark, pytest.mark.modes]
 

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 import slackwater
 from slackwater import errors
-from slackwater.spark.delta_names import _Finder
+from slackwater.spark.delta_import_shim import _Finder
 from tests.spark.written import rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.shared]

@@ -20,8 +20,8 @@ import slackwater
 from slackwater import DeltaTable, Snapshot, errors
 from slackwater.spark.progress.progress import Progress
 from slackwater.spark.read.load import load
-from slackwater.spark.session.row_way import ROWS
-from slackwater.spark.session.sessions import take_back_catalog
+from slackwater.spark.session.enabled_sessions import take_back_catalog
+from slackwater.spark.session.row_transport import ROWS
 from slackwater.storage.open import open_store
 from slackwater.streams.schema_log import SchemaLog
 from tests.spark.written import actions, read, rows, save
@@ -70,7 +70,7 @@ def test_a_change_of_rows_that_was_done_before_is_skipped(
     assert rows(table.toDF()) == expected
     (txn,) = actions(tmp_path / "t", 1, "txn")
     assert (txn["appId"], txn["version"]) == ("job", 5)
-    with caplog.at_level(logging.INFO, "slackwater.spark.change"):
+    with caplog.at_level(logging.INFO, "slackwater.spark.dml"):
         again = change(table)
     (told,) = caplog.messages
     assert re.fullmatch(
@@ -129,20 +129,20 @@ def test_the_version_serves_one_operation_where_the_session_says_so(
 def test_of_two_that_do_the_same_at_once_one_is_skipped(
     spark: SparkSession, tmp_path: Path, conf: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from slackwater.spark.change import row_change
+    from slackwater.spark.dml import dml_command
 
     path = tmp_path / "t"
     table = made(spark, path)
     conf(f"{DELTA}write.txnAppId", "job")
     conf(f"{DELTA}write.txnVersion", "5")
-    stage = row_change.RowChange._stage_table
+    stage = dml_command.DmlCommand._stage_table
 
-    def overtaken(self: row_change.RowChange) -> None:
-        monkeypatch.setattr(row_change.RowChange, "_stage_table", stage)
+    def overtaken(self: dml_command.DmlCommand) -> None:
+        monkeypatch.setattr(dml_command.DmlCommand, "_stage_table", stage)
         DeltaTable.forPath(spark, str(path)).update("id = 1", {"v": "v + 1"})
         stage(self)
 
-    monkeypatch.setattr(row_change.RowChange, "_stage_table", overtaken)
+    monkeypatch.setattr(dml_command.DmlCommand, "_stage_table", overtaken)
     table.update("id = 1", {"v": "v + 1"})
     assert (rows(table.toDF()), Snapshot.load(str(path)).version) == ([(1, 11), (2, 20)], 1)
 

@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 from slackwater import DeltaTable
 from slackwater.errors import UnsupportedFeature
 from slackwater.scan.snapshot import Snapshot
-from slackwater.spark.session import row_way
-from slackwater.spark.session.options import Options
-from slackwater.spark.session.row_way import ROWS
+from slackwater.spark.session import row_transport
+from slackwater.spark.session.reader_options import Options
+from slackwater.spark.session.row_transport import ROWS
 from slackwater.spark.session.stores import storage_options
 from slackwater.transaction.public_transaction import Transaction
 from tests.contract.s3_server import BUCKET, s3_server
@@ -87,7 +87,7 @@ def test_a_scheme_that_spark_has_no_file_system_for_is_told_where_rows_must_go_b
 ) -> None:
     setting(ROWS, "spark")
     # As where Spark is on other machines: on this one it is served what it has no connector for.
-    monkeypatch.setattr(row_way, "served_stores", lambda *_: None)
+    monkeypatch.setattr(row_transport, "served_stores", lambda *_: None)
     path = f"s3a://{BUCKET}/unknown"
     created = Transaction.create(path, schema(ID), storage_options=options)
     created.add(add("a.parquet"))

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from slackwater import DeltaTable
 from slackwater.log.table import Table
-from slackwater.spark.change.row_change import RowChange
+from slackwater.spark.dml.dml_command import DmlCommand
 from slackwater.spark.session.temporary_settings import listing_on_driver, with_settings
 from tests.spark.written import rows
 
@@ -66,7 +66,7 @@ def test_many_columns_are_written_without_constraints_of_all_pairs(
     conf(KEY, "true")
     wide = [(F.col("id") + at).alias(f"c{at}") for at in range(100)]
     spark.range(0, 4, 1, 1).select("id", *wide).write.format("delta").save(path)
-    change = RowChange(spark, Table.at(path), "MERGE")
+    change = DmlCommand(spark, Table.at(path), "MERGE")
     with change._planned():
         assert spark.conf.get(KEY) == "false"
     change.infers_conditions = True

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from slackwater.spark.session import row_way
-from slackwater.spark.session.modes import this_python_for_server, use_this_python, workers_have_this_python
-from slackwater.spark.session.row_way import has_python_workers
+from slackwater.spark.session import row_transport
+from slackwater.spark.session.classic_connect import this_python_for_server, use_this_python, workers_have_this_python
+from slackwater.spark.session.row_transport import has_python_workers
 from slackwater.storage import open_store
 
 pytestmark = [pytest.mark.spark, pytest.mark.classic]
@@ -29,7 +29,7 @@ def other_python(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.Monkey
     bare.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n')
     bare.chmod(0o755)
     monkeypatch.setattr(spark.sparkContext, "pythonExec", str(bare))
-    spark.__dict__.pop(row_way._WORKERS, None)
+    spark.__dict__.pop(row_transport._WORKERS, None)
     return str(bare)
 
 

@@ -15,9 +15,9 @@ from slackwater.errors import (
     InvariantViolationException,
     UnsupportedFeature,
 )
-from slackwater.spark.change.row_change import RowChange
-from slackwater.spark.change.row_matches import Condition
-from slackwater.spark.change.update import _Update
+from slackwater.spark.dml.dml_command import DmlCommand
+from slackwater.spark.dml.matching_rows import Condition
+from slackwater.spark.dml.update import _Update
 from slackwater.spark.progress.progress import Progress
 
 pytestmark = [pytest.mark.spark]
@@ -153,7 +153,7 @@ def test_an_update_that_asks_for_other_rows_is_not_moved_behind_changes_of_them(
     spark: SparkSession, rows: Rows, table: str
 ) -> None:
     found = slackwater.DeltaTable.forName(spark, "t")
-    change = RowChange(spark, found._table, "UPDATE", None)
+    change = DmlCommand(spark, found._table, "UPDATE", None)
     update = _Update(change, Condition.of(change, "id = 0"), {"v": "(SELECT max(v) FROM news)"})
     spark.sql("UPDATE t SET v = 'x' WHERE id = 5")
     with pytest.raises(DeltaConcurrentModificationException):

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 import slackwater
 from slackwater.errors import UnsupportedFeature
-from slackwater.spark.change.merge.builder import DeltaMergeBuilder
-from slackwater.spark.services.builder import DeltaOptimizeBuilder
+from slackwater.spark.dml.merge.builder import DeltaMergeBuilder
+from slackwater.spark.maintenance.builder import DeltaOptimizeBuilder
 from slackwater.spark.table.builder import DeltaTableBuilder
 from tests.spark.sql.conformance import FORMS, REFUSED, SETUP, table
 

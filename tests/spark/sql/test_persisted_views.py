@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 import slackwater
 from slackwater.errors import InvalidArgument, UnsupportedFeature
-from slackwater.spark.session.modes import is_connect
+from slackwater.spark.session.classic_connect import is_connect
 
 pytestmark = [pytest.mark.spark, pytest.mark.modes]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import slackwater
-from slackwater.spark.streams import driver_source, jvm_streams
+from slackwater.spark.streams import driver_source, jvm_source
 from slackwater.streams.source import TableSource
 from tests.spark.streams.queries import failure, finished, writer
 
@@ -65,7 +65,7 @@ def sources(monkeypatch: pytest.MonkeyPatch) -> list[driver_source.DriverSource]
 
     def kept(*args: Any) -> Any:
         found.append(driver_source.DriverSource(args[0]))
-        return jvm_streams.frame_of_source(args[0].spark, found[-1], args[0].output_schema)
+        return jvm_source.frame_of_source(args[0].spark, found[-1], args[0].output_schema)
 
     monkeypatch.setattr(driver_source, "frame_of_source", lambda _, source, __: kept(source._scan))
     return found
@@ -318,13 +318,13 @@ def test_settings_of_the_session_are_those_of_the_start_and_left_alone(
 def test_a_spark_that_is_not_as_expected_is_planned_beside_the_driver(
     spark: SparkSession, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str
 ) -> None:
-    monkeypatch.delitem(spark.sparkContext.__dict__, jvm_streams._RELATION, raising=False)
+    monkeypatch.delitem(spark.sparkContext.__dict__, jvm_source._RELATION, raising=False)
     if why == "other methods":
         monkeypatch.delattr(driver_source.DriverSource, "reportLatestOffset")
     elif why == "no relation":
-        monkeypatch.setattr(jvm_streams, "_PACKAGES", ("org.apache.spark.sql.nowhere",))
+        monkeypatch.setattr(jvm_source, "_PACKAGES", ("org.apache.spark.sql.nowhere",))
     else:
-        monkeypatch.setattr(jvm_streams, "_calls_back_in_one_thread", lambda spark: False)
+        monkeypatch.setattr(jvm_source, "_calls_back_in_one_thread", lambda spark: False)
     _append(spark, path, 0)
     query = _drain(_stream(spark, path), tmp_path)
     assert "DeltaSource" not in query.recentProgress[0].sources[0].description

@@ -306,7 +306,7 @@ def test_continuous_processing_is_refused_by_spark(
 def test_a_session_that_opts_out_streams_as_spark_does(
     spark: SparkSession, path: str, source: Path, checkpoint: Path, conf: Callable[[str, str], None]
 ) -> None:
-    conf(slackwater.spark.session.sessions.ENABLED, "false")
+    conf(slackwater.spark.session.enabled_sessions.ENABLED, "false")
     with pytest.raises(Exception, match="delta") as refusal:
         finished(writer(files(spark, source, DDL), checkpoint).start(path))
     assert not isinstance(refusal.value, errors.SlackwaterError)

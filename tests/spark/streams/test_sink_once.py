@@ -15,9 +15,9 @@ from pyspark.sql import SparkSession
 
 from slackwater import DeltaTable, Snapshot
 from slackwater.log.table import Table
-from slackwater.spark.session.modes import is_connect
+from slackwater.spark.session.classic_connect import is_connect
+from slackwater.spark.streams.connect_foreach_batch import remote_batch_writer
 from slackwater.spark.streams.sink import SinkRequest, StreamSink
-from slackwater.spark.streams.travelling import travelling
 from tests.spark.streams.queries import batches, drop, failure, files, finished, writer
 from tests.spark.written import data_files, read, rows, save
 
@@ -143,7 +143,9 @@ def test_a_table_that_is_made_anew_while_the_query_runs_is_written_from_its_star
 
 def test_a_server_without_slackwater_says_so(tmp_path: Path) -> None:
     request = SinkRequest("append", {}, str(tmp_path / "check"))
-    content = cloudpickle.dumps(travelling(partial(StreamSink, table=Table.at(tmp_path / "t"), request=request)))
+    content = cloudpickle.dumps(
+        remote_batch_writer(partial(StreamSink, table=Table.at(tmp_path / "t"), request=request))
+    )
     # As in a Python that has PySpark, and not this package.
     program = "import pickle, sys; sys.modules['slackwater'] = None; pickle.loads(sys.stdin.buffer.read())(None, 0)"
     done = subprocess.run([sys.executable, "-c", program], input=content, capture_output=True, check=False)

@@ -21,9 +21,9 @@ from slackwater.errors import (
     TimestampOutOfRange,
     VersionNotFound,
 )
-from slackwater.spark.session.modes import is_connect
+from slackwater.spark.session.classic_connect import is_connect
+from slackwater.spark.streams.query_watcher import StreamBatch
 from slackwater.spark.streams.reader import stream_of
-from slackwater.spark.streams.watching import StreamBatch
 from tests.spark.committed import actions
 from tests.spark.streams.queries import failure, finished, writer
 from tests.spark.tables import TABLES

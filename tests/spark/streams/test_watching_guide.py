@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import slackwater
-from slackwater.spark.session.modes import is_connect
+from slackwater.spark.session.classic_connect import is_connect
 from tests.cli.commands import document
 from tests.spark.streams.queries import drop
 from tests.spark.written import read, rows

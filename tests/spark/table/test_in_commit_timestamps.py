@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from slackwater import DeltaTable, Snapshot, errors
-from slackwater.spark.write import attempt as write
+from slackwater.spark.write import write_command as write
 from tests.spark.committed import append, rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.classic, pytest.mark.usefixtures("enabled")]

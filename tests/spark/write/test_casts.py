@@ -18,7 +18,7 @@ from slackwater import DeltaTable
 from slackwater.errors import InvalidArgument, SlackwaterError
 from slackwater.protocol.schema_changes.merge_schema import merge_schemas
 from slackwater.spark.session.types import from_spark_schema, to_spark_schema
-from slackwater.spark.write.store_types import StoreAssignment, stored, stored_columns
+from slackwater.spark.write.store_assignment import StoreAssignment, stored, stored_columns
 
 pytestmark = [pytest.mark.spark, pytest.mark.classic, pytest.mark.usefixtures("enabled")]
 

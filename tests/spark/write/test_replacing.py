@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from slackwater import DeltaTable, Lake, Snapshot, errors
-from slackwater.spark.session.defaults import SessionSettings
+from slackwater.spark.session.settings import SessionSettings
 from slackwater.spark.write.options import Matching, write_options
-from tests.spark.change.test_concurrent_dml import meanwhile
+from tests.spark.dml.test_concurrent_dml import meanwhile
 from tests.spark.written import actions, changes, data_files, listing, read, rows, save
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from slackwater import Snapshot, errors
 from slackwater.spark.write.files import data_files as writer_module
-from slackwater.spark.write.table_rows import TableRows
+from slackwater.spark.write.table_writer import TableWriter
 from slackwater.storage.local_store import LocalObjectStore
 from slackwater.transaction import factory
 from slackwater.transaction.committers.filesystem import FilesystemCommitter
@@ -227,7 +227,7 @@ def test_what_came_first_goes_where_a_later_part_of_the_write_fails(
 
     for name in ("rewrite", "write_changes"):
         with monkeypatch.context() as patch:
-            patch.setattr(TableRows, name, fails)
+            patch.setattr(TableWriter, name, fails)
             with pytest.raises(errors.StorageError, match="no space"):
                 save(spark.range(5, 6), path, "overwrite", replaceWhere="id = 5")
         assert listing(path) == before

@@ -13,12 +13,12 @@ from pyspark.sql.catalog import Column, Table
 
 from slackwater.errors import UnsupportedFeature
 from slackwater.protocol.features import clustering
-from slackwater.spark.catalog.attached import SessionNames
-from slackwater.spark.catalog.named import table_exists
+from slackwater.spark.catalog.named_tables import table_exists
 from slackwater.spark.catalog.resolve import known_parts
 from slackwater.spark.catalog.session_catalog import SPARK_CATALOG
-from slackwater.spark.requests import wrap_each
-from slackwater.spark.session.sessions import answers_for, is_delta_by_default
+from slackwater.spark.catalog.session_lakes import SessionNames
+from slackwater.spark.io_requests import wrap_each
+from slackwater.spark.session.enabled_sessions import is_delta_by_default, is_enabled_for
 from slackwater.spark.session.types import to_spark_type
 from slackwater.spark.sql.tables import NamedTable, named_table
 from slackwater.sql.lexer import quoted
@@ -54,7 +54,7 @@ def extend_catalog(catalog: type) -> None:
 def _named(catalog: Any, name: Any, database: Any = None) -> NamedTable | None:
     """The Delta table that a name stands for in the session of `catalog`; None for others."""
     spark = catalog.__dict__.get("_sparkSession")
-    if spark is None or not isinstance(name, str) or not answers_for(spark):
+    if spark is None or not isinstance(name, str) or not is_enabled_for(spark):
         return None
     parts = known_parts(name if database is None else f"{quoted(database)}.{name}")
     return named_table(spark, parts) if parts else None
@@ -63,7 +63,7 @@ def _named(catalog: Any, name: Any, database: Any = None) -> NamedTable | None:
 def _table_exists(original: Any, self: Any, tableName: Any, dbName: Any = None) -> bool:  # noqa: N803  (PySpark's)
     spark = self.__dict__.get("_sparkSession")
     found = None
-    if isinstance(tableName, str) and dbName is None and spark is not None and answers_for(spark):
+    if isinstance(tableName, str) and dbName is None and spark is not None and is_enabled_for(spark):
         found = table_exists(spark, tableName)
     return bool(original(tableName, dbName)) if found is None else found
 
@@ -145,7 +145,7 @@ def _create_table(
 ) -> Any:
     spark: SparkSession | None = self.__dict__.get("_sparkSession")
     is_delta = source.lower() == "delta" if source is not None else spark is not None and is_delta_by_default(spark)
-    if spark is None or not is_delta or not answers_for(spark):
+    if spark is None or not is_delta or not is_enabled_for(spark):
         return original(tableName, path, source, schema, description, **options)
     columns = "" if schema is None else f" ({_ddl(schema)})"
     place = "" if path is None else f" LOCATION {text_literal(path)}"
@@ -158,7 +158,7 @@ def _create_table(
 def _set_current(original: Any, self: Any, name: Any) -> None:
     """A lake that `USE` made current is not, once another catalog or database is chosen."""
     spark = self.__dict__.get("_sparkSession")
-    names = SessionNames.of(spark) if spark is not None and answers_for(spark) else None
+    names = SessionNames.of(spark) if spark is not None and is_enabled_for(spark) else None
     if names is not None and isinstance(name, str) and names.lake(name) is not None:
         names.choose(name.lower())
         return

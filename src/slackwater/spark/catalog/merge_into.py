@@ -9,8 +9,8 @@ from pyspark.sql import Column, DataFrame
 
 from slackwater.errors import UnsupportedFeature
 from slackwater.spark.catalog.resolve import known_parts
-from slackwater.spark.change.merge.builder import DeltaMergeBuilder
-from slackwater.spark.session.sessions import answers_for
+from slackwater.spark.dml.merge.builder import DeltaMergeBuilder
+from slackwater.spark.session.enabled_sessions import is_enabled_for
 from slackwater.spark.sql.tables import named_table
 
 
@@ -20,7 +20,7 @@ def merge_into(original: Callable[..., Any], self: DataFrame, table: str, condit
     The table's columns are qualified by the last part of its name, those of the frame by its alias.
     """
     spark = self.sparkSession
-    parts = known_parts(table) if isinstance(table, str) and answers_for(spark) else ()
+    parts = known_parts(table) if isinstance(table, str) and is_enabled_for(spark) else ()
     named = named_table(spark, parts) if parts else None
     if named is None:
         return original(table, condition)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slackwater.spark.catalog.attached import AttachedLake
+from slackwater.spark.catalog.session_lakes import AttachedLake
 
 
 def tables_of(lake: AttachedLake, namespace: str) -> list[str]:

@@ -25,7 +25,7 @@ from slackwater.spark.catalog.session_catalog import (
     java_catalog,
     plain_sql,
 )
-from slackwater.spark.session.modes import is_connect, java_class, scala_object
+from slackwater.spark.session.classic_connect import is_connect, java_class, scala_object
 from slackwater.spark.sql.frames import new_view_name, session_views, sql_over
 from slackwater.sql.lexer import name_at, quoted, tokens_of
 from slackwater.sql.parameters import text_literal

@@ -13,8 +13,8 @@ from typing import Any
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from slackwater.spark.forgotten import UNSEEN
-from slackwater.spark.session.modes import condition_of, is_connect, java_class
+from slackwater.spark.missing_enable_hint import UNSEEN
+from slackwater.spark.session.classic_connect import condition_of, is_connect, java_class
 
 _THERE = "DATA_SOURCE_ALREADY_EXISTS"
 _REGISTERED = "_slackwater_provider"

@@ -33,7 +33,7 @@ def catalog_name(spark: SparkSession, parts: Sequence[str]) -> tuple[str, str]:
     return (given[0], given[1]) if len(given) == 2 else (current_database(spark), given[0])
 
 
-def put_down(
+def register_table(
     spark: SparkSession,
     parts: Sequence[str],
     schema: spark_types.StructType,
@@ -60,7 +60,7 @@ def put_down(
     return entry
 
 
-def take_out(spark: SparkSession, entry: CatalogEntry) -> None:
+def unregister_table(spark: SparkSession, entry: CatalogEntry) -> None:
     """Take the table out of the catalog; Spark deletes the directory of a managed one."""
     plain_sql(spark, f"DROP TABLE IF EXISTS {entry.text}")
 

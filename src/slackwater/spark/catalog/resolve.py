@@ -14,10 +14,10 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from slackwater.errors import InvalidArgument, TableNotFound, UnsupportedFeature
-from slackwater.spark.catalog.attached import AttachedLake, AttachedTransaction, SessionNames
 from slackwater.spark.catalog.provider import register_provider
 from slackwater.spark.catalog.session_catalog import SPARK_CATALOG, CatalogEntry, entry_of
-from slackwater.spark.session.defaults import case_counts
+from slackwater.spark.catalog.session_lakes import AttachedLake, AttachedTransaction, SessionNames
+from slackwater.spark.session.settings import is_case_sensitive
 from slackwater.sql.lexer import TokenCursor, tokens_of
 
 
@@ -50,7 +50,7 @@ class LakeName:
 
 
 @dataclass(frozen=True)
-class NamedPlace:
+class ResolvedTable:
     """What a name stands for: a Delta table at `location`; of the session's catalog by `entry`, of a lake `in_lake`."""
 
     parts: tuple[str, ...]
@@ -121,23 +121,23 @@ def _spelled(spark: SparkSession, lake: AttachedLake, name: str) -> str | None:
     if name in known:
         return name
     alike = [each for each in known if each.lower() == name.lower()]
-    if len(alike) != 1 or case_counts(spark):
+    if len(alike) != 1 or is_case_sensitive(spark):
         return None
     return str(alike[0])
 
 
-def resolve(spark: SparkSession, parts: Sequence[str]) -> NamedPlace | None:
+def resolve(spark: SparkSession, parts: Sequence[str]) -> ResolvedTable | None:
     """The place of the Delta table that the name stands for; None where it is no such table's.
 
     What is at a path is not looked at. Raises TableNotFound for a name of a lake that has no such table.
     """
     path = path_in_parts(parts)
     if path is not None:
-        return NamedPlace(tuple(parts), path)
+        return ResolvedTable(tuple(parts), path)
     in_lake = lake_name_of(spark, parts)
     if in_lake is not None:
         if in_lake.is_there:
-            return NamedPlace(tuple(parts), in_lake.lake.location(in_lake.name), in_lake=in_lake)
+            return ResolvedTable(tuple(parts), in_lake.lake.location(in_lake.name), in_lake=in_lake)
         if in_lake.is_certain:
             raise TableNotFound(
                 f"the lake {in_lake.attached} has no table {in_lake.name}: SHOW TABLES IN {in_lake.attached}"
@@ -147,10 +147,10 @@ def resolve(spark: SparkSession, parts: Sequence[str]) -> NamedPlace | None:
         return None
     # Statements that are Spark's to carry out look for the provider, in whatever session.
     register_provider(spark)
-    return NamedPlace(tuple(parts), entry.location, entry)
+    return ResolvedTable(tuple(parts), entry.location, entry)
 
 
-def require(spark: SparkSession, parts: Sequence[str]) -> NamedPlace:
+def require(spark: SparkSession, parts: Sequence[str]) -> ResolvedTable:
     """As `resolve`. Raises TableNotFound also for a name that is no Delta table's."""
     found = resolve(spark, parts)
     if found is None:

@@ -11,9 +11,9 @@ from typing import Any
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from slackwater.spark.session.defaults import case_counts
-from slackwater.spark.session.modes import condition_of, is_connect, java_class, static_member
-from slackwater.spark.session.sessions import asked_once
+from slackwater.spark.session.classic_connect import condition_of, is_connect, java_class, static_member
+from slackwater.spark.session.enabled_sessions import cached_in_statement
+from slackwater.spark.session.settings import is_case_sensitive
 from slackwater.sql.lexer import quoted
 from slackwater.sql.parameters import text_literal
 
@@ -67,7 +67,7 @@ def entry_of(spark: SparkSession, parts: Sequence[str]) -> CatalogEntry | None:
     if len(given) > 2 or (len(given) == 2 and given[0].lower() == GLOBAL_TEMP):
         return None
     find = _by_statement if is_connect(spark) else _by_catalog
-    return asked_once(spark, "\0".join(["entry", *given]), lambda: find(spark, given))
+    return cached_in_statement(spark, "\0".join(["entry", *given]), lambda: find(spark, given))
 
 
 def catalog_metadata(spark: SparkSession, parts: tuple[str, str]) -> Any:
@@ -98,7 +98,7 @@ def _is_current_catalog(spark: SparkSession) -> bool:
     if is_connect(spark):
         return True
     public = _kept(spark, _PUBLIC, spark._jsparkSession.catalog)
-    return asked_once(spark, _PUBLIC, lambda: str(public.currentCatalog())) == SPARK_CATALOG
+    return cached_in_statement(spark, _PUBLIC, lambda: str(public.currentCatalog())) == SPARK_CATALOG
 
 
 def _by_catalog(spark: SparkSession, parts: Sequence[str]) -> CatalogEntry | None:
@@ -149,7 +149,7 @@ def _by_statement(spark: SparkSession, parts: Sequence[str]) -> CatalogEntry | N
     rows = [row for row in rows if len(parts) == 1 or not row.isTemporary]
     # The pattern takes names in any case.
     same = [row for row in rows if row.tableName == parts[-1]]
-    if not same and not case_counts(spark):
+    if not same and not is_case_sensitive(spark):
         same = [row for row in rows if row.tableName.lower() == parts[-1].lower()]
     if not same:
         return None

@@ -8,7 +8,7 @@ from slackwater.predicate.condition_tree import SQL, ConditionTree
 from slackwater.predicate.predicate import Predicate, Unprunable
 from slackwater.predicate.translation import translate
 from slackwater.protocol.schema.schema import StructType
-from slackwater.spark.conditions.trees import has_variables, read_condition
+from slackwater.spark.conditions.column_trees import has_variables, read_condition
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

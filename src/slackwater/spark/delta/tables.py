@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from slackwater.spark.change.merge.builder import DeltaMergeBuilder
-from slackwater.spark.services.builder import DeltaOptimizeBuilder
+from slackwater.spark.dml.merge.builder import DeltaMergeBuilder
+from slackwater.spark.maintenance.builder import DeltaOptimizeBuilder
 from slackwater.spark.table.builder import DeltaTableBuilder, IdentityGenerator
 from slackwater.spark.table.table import DeltaTable
 

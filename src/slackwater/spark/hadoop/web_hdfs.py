@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from slackwater.spark.hadoop.store import HadoopStore
-from slackwater.spark.session.modes import is_one_process
+from slackwater.spark.session.classic_connect import is_one_process
 from slackwater.storage.open import open_store
 from slackwater.storage.store import ObjectStore
 from slackwater.storage.webhdfs_server import WebHdfs

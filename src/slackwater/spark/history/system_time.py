@@ -27,7 +27,7 @@ from slackwater.scan.history_coverage import HistoryCoverage, not_covered, requi
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.history.row_lifetimes import END, START, row_lifetimes
 from slackwater.spark.read.table_scan import ROW_COMMIT_VERSION, ROW_ID, ScanOptions, TableScan
-from slackwater.spark.session.defaults import session_instant_ms
+from slackwater.spark.session.settings import session_instant_ms
 from slackwater.sql.lexer import quoted
 from slackwater.visualization.row_history import MOST_KEYS, MOST_VERSIONS, RowHistory, RowVersion
 
@@ -38,7 +38,7 @@ _START_MS, _END_MS = "__slackwater_start_ms", "__slackwater_end_ms"
 _NEVER_MS, _FIRST_MS, _LAST_MS = -1, 0, FOREVER_MS - 1
 
 
-class SystemTime:
+class SystemTimeRelation:
     """The versions of a table's rows; `DeltaTable.system_time` gives it.
 
     DataFrames have the table's columns, with their present names and types, and `system_start`, `system_end`: the row

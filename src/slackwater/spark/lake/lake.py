@@ -18,17 +18,17 @@ from slackwater.lake.transaction import LOCK_TIMEOUT_S, OPTIMISTIC, SERIALIZABLE
 from slackwater.maintenance.clone import CloneResult
 from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.protocol.schema.schema import StructType
-from slackwater.spark.catalog.attached import attach, detach, forget
+from slackwater.spark.catalog.session_lakes import attach, detach, forget
 from slackwater.spark.lake.time_slice import TimeSlice, history_frame
 from slackwater.spark.lake.transaction import LakeTransaction
+from slackwater.spark.maintenance.restore import RESTORE_RESULT, ignores_missing_files
 from slackwater.spark.progress.progress import Progress
-from slackwater.spark.services.restore import RESTORE_RESULT, ignores_missing_files
 from slackwater.spark.session import stores
-from slackwater.spark.session.defaults import SessionSettings, session_instant_ms
-from slackwater.spark.session.given_rows import answer
-from slackwater.spark.session.sessions import is_stopped, require_running
+from slackwater.spark.session.enabled_sessions import is_stopped, require_running
+from slackwater.spark.session.local_frame import result_frame
+from slackwater.spark.session.settings import SessionSettings, session_instant_ms
 from slackwater.spark.session.types import from_spark_schema
-from slackwater.spark.table.arguments import parsed_columns
+from slackwater.spark.table.argument_checks import parsed_columns
 from slackwater.spark.table.table import DeltaTable
 from slackwater.storage.hadoop_settings import merged_options
 
@@ -293,7 +293,7 @@ class Lake(LogLake):
                 as_of, tables, ignore_missing_files=ignored, user_metadata=said, user_name=who, retries=retries
             )
         rows = [(each.name, each.version, *each.result.to_dict().values()) for each in done]
-        return answer(session, rows, LAKE_RESTORE_RESULT, "Lake.restore")
+        return result_frame(session, rows, LAKE_RESTORE_RESULT, "Lake.restore")
 
     def clone(  # type: ignore[override]  # as answers are DataFrames here
         self,
@@ -324,7 +324,7 @@ class Lake(LogLake):
         with Progress.during(session, "CLONE", "listing files", settings.progress):
             done = super().clone(as_of, to, tables, user_metadata=said, user_name=who)
         rows = [(each.name, each.version, *each.result.to_dict().values()) for each in done]
-        return answer(session, rows, LAKE_CLONE_RESULT, "Lake.clone")
+        return result_frame(session, rows, LAKE_CLONE_RESULT, "Lake.clone")
 
     def backfill(self, name: str) -> int:
         """Put all commits of the table `name` into `_delta_log`; the newest version there.

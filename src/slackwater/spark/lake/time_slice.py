@@ -21,8 +21,8 @@ from slackwater.log.table import Table
 from slackwater.scan.snapshot import Snapshot
 from slackwater.scan.snapshot_html import LAST_COMMITS, snapshot_card
 from slackwater.spark.read.table_scan import ScanOptions, TableScan
-from slackwater.spark.session.given_rows import answer
-from slackwater.spark.session.options import Options
+from slackwater.spark.session.local_frame import result_frame
+from slackwater.spark.session.reader_options import Options
 from slackwater.spark.table.table import DeltaTable
 from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.table.alteration import Alteration
@@ -157,4 +157,4 @@ def history_frame(spark: SparkSession, commits: Sequence[LakeCommit]) -> DataFra
         )
         for commit in commits
     ]
-    return answer(spark, rows, LAKE_HISTORY_SCHEMA, "Lake.history", _SHOWN)
+    return result_frame(spark, rows, LAKE_HISTORY_SCHEMA, "Lake.history", _SHOWN)

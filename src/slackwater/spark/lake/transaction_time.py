@@ -24,9 +24,9 @@ from slackwater.protocol.actions.time_zones import time_zone
 from slackwater.protocol.features.write_expressions import WriteExpressions
 from slackwater.protocol.schema.column_paths import has_path, parse_column_path, resolve_path
 from slackwater.protocol.schema.schema import StructType
-from slackwater.spark.change.merge.builder import MATCHED, NOT_MATCHED, DeltaMergeBuilder
-from slackwater.spark.conditions.replaced_functions import replaced_in_column, replaced_in_text
-from slackwater.spark.session.modes import analysed_text, empty_frame
+from slackwater.spark.conditions.time_functions import replaced_in_column, replaced_in_text
+from slackwater.spark.dml.merge.builder import MATCHED, NOT_MATCHED, DeltaMergeBuilder
+from slackwater.spark.session.classic_connect import analysed_text, empty_frame
 from slackwater.spark.session.types import to_spark_schema, to_spark_type
 
 _MOMENTS = r"(?:now|today|tomorrow|yesterday)\b"

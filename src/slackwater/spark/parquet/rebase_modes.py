@@ -18,7 +18,7 @@ from slackwater.data_files.datetime_rebase import are_written_by_pyarrow
 from slackwater.data_files.footer_schema import SPARK_SCHEMA_KEY
 from slackwater.protocol.features import iceberg_compat
 from slackwater.protocol.table_configuration import TableConfiguration
-from slackwater.spark.session.sessions import asked_once
+from slackwater.spark.session.enabled_sessions import cached_in_statement
 from slackwater.stats.footer_bounds import SPARK_VERSION_KEY
 
 _MODES = ("spark.sql.parquet.datetimeRebaseModeInRead", "spark.sql.parquet.int96RebaseModeInRead")
@@ -34,7 +34,7 @@ def spark_footer(spark: SparkSession, schema: StructType) -> dict[str, str]:
 
 def rebases_unmarked_files(spark: SparkSession) -> bool:
     """Return whether the session reads old dates by another calendar, or rejects them, in files without a version."""
-    return asked_once(spark, "rebase modes", lambda: any(_mode(spark, name) != _GREGORIAN for name in _MODES))
+    return cached_in_statement(spark, "rebase modes", lambda: any(_mode(spark, name) != _GREGORIAN for name in _MODES))
 
 
 def _mode(spark: SparkSession, name: str) -> str:

@@ -28,8 +28,8 @@ from pyspark.sql import SparkSession
 from slackwater.html.number_format import counted, span
 from slackwater.html.switch import progress_switch
 from slackwater.spark.progress.notebook import Cell, NotebookLine, running_cell
-from slackwater.spark.progress.tasks import JobTasks, ServerTasks, Tasks, TasksSeen
-from slackwater.spark.session.modes import is_connect
+from slackwater.spark.progress.tasks import JobTasks, ServerTasks, TaskCounter, Tasks
+from slackwater.spark.session.classic_connect import is_connect
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -128,7 +128,7 @@ class ProgressLine(Progress):
         self,
         operation: str,
         console: Console,
-        tasks: TasksSeen | None = None,
+        tasks: TaskCounter | None = None,
         beside_bar: bool = False,
         cell: Cell | None = None,
         *,
@@ -344,13 +344,13 @@ def _stderr() -> Console:
     return Console(file=stream, force_terminal=True, force_jupyter=False)
 
 
-def _views(spark: SparkSession, in_notebook: bool = False) -> tuple[TasksSeen | None, bool]:
+def _views(spark: SparkSession, in_notebook: bool = False) -> tuple[TaskCounter | None, bool]:
     """What the tasks are known by, and whether Spark draws a bar of its own on this terminal."""
     own_bar = spark.conf.get(_SPARKS_OWN_BAR, "false") == "true"
     if is_connect(spark):
         # A server elsewhere draws on its own terminal; one that this process has started shares ours.
         own_bar = (own_bar and "SPARK_LOCAL_REMOTE" in os.environ) or os.environ.get(_SHELLS_OWN_BAR) == "1"
-        seen: TasksSeen = ServerTasks(spark)
+        seen: TaskCounter = ServerTasks(spark)
     else:
         seen = JobTasks(spark.sparkContext, f"slackwater-{uuid.uuid4()}")
     # What is displayed below a cell and Spark's bar, where the kernel shows that at all, do not erase each other.

@@ -20,7 +20,7 @@ class Tasks:
     total: int
 
 
-class TasksSeen(Protocol):
+class TaskCounter(Protocol):
     """Where it is known how far Spark is."""
 
     def tagged(self) -> AbstractContextManager[None]:
@@ -51,7 +51,7 @@ class JobTasks:
                 self.context.removeJobTag(self.tag)
 
     def look(self) -> Tasks | None:
-        """As `TasksSeen.look`."""
+        """As `TaskCounter.look`."""
         try:
             tracker = self.context.statusTracker()
             jobs = self.context._jsc.sc().statusTracker().getJobIdsForTag(self.tag)
@@ -84,7 +84,7 @@ class ServerTasks:
             self._told.clear()
 
     def look(self) -> Tasks | None:
-        """As `TasksSeen.look`."""
+        """As `TaskCounter.look`."""
         running = [stage for stages in list(self._told.values()) for stage in stages if not stage.done]
         return Tasks(sum(s.num_completed_tasks for s in running), sum(s.num_tasks for s in running))
 

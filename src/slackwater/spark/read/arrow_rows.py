@@ -17,7 +17,7 @@ from slackwater.data_files.reader import ReadProjection, Split, read_splits
 from slackwater.spark.parquet.rebase_modes import rebases_unmarked_files
 from slackwater.spark.read.file_columns import FILE, ROW, Constants
 from slackwater.spark.session.arrow_types import to_arrow_schema
-from slackwater.spark.session.modes import default_parallelism
+from slackwater.spark.session.classic_connect import default_parallelism
 from slackwater.stats.row_groups import RowGroupTest
 from slackwater.storage.store import ObjectStore
 

@@ -42,9 +42,9 @@ from slackwater.spark.parquet.rebase_modes import items_by_calendar
 from slackwater.spark.read.deleted_rows import without_deleted_rows, words_table
 from slackwater.spark.read.file_columns import FILE, same_text
 from slackwater.spark.read.table_scan import ScanOptions, TableScan
-from slackwater.spark.session.defaults import SessionSettings
-from slackwater.spark.session.modes import empty_frame
-from slackwater.spark.session.options import Options
+from slackwater.spark.session.classic_connect import empty_frame
+from slackwater.spark.session.reader_options import Options
+from slackwater.spark.session.settings import SessionSettings
 from slackwater.transaction.committers.factory import require_not_past_transaction
 
 FEED_COLUMNS: Mapping[str, spark_types.DataType] = {

@@ -18,10 +18,9 @@ from pyspark.sql.types import StructType
 
 from slackwater.errors import CorruptTable, DataFileNotFound, StorageError, UnsupportedFeature
 from slackwater.protocol.actions.paths import is_absolute
-from slackwater.spark.hadoop.known_files import KnownFile, relation_over
+from slackwater.spark.hadoop.prelisted_relation import KnownFile, relation_over
 from slackwater.spark.hadoop.store import HadoopStore
-from slackwater.spark.session.locations import DataLocations
-from slackwater.spark.session.modes import (
+from slackwater.spark.session.classic_connect import (
     frame_of_relation,
     is_connect,
     is_missing_path,
@@ -29,8 +28,9 @@ from slackwater.spark.session.modes import (
     read_paths,
     relation_of,
 )
-from slackwater.spark.session.row_way import require_known
-from slackwater.spark.session.sessions import is_within_statement
+from slackwater.spark.session.enabled_sessions import is_within_statement
+from slackwater.spark.session.locations import DataLocations
+from slackwater.spark.session.row_transport import require_known
 from slackwater.spark.session.temporary_settings import listing_on_driver
 from slackwater.storage.existence import metas_of
 

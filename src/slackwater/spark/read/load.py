@@ -15,8 +15,8 @@ from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.read.change_feed import ChangeFeed
 from slackwater.spark.read.partition_paths import PartitionPath, is_partition_name, partition_path
 from slackwater.spark.read.table_scan import ScanOptions, TableScan
-from slackwater.spark.session.defaults import session_zone
-from slackwater.spark.session.options import Options, TimeTravel, split_path, time_travel
+from slackwater.spark.session.reader_options import Options, TimeTravel, split_path, time_travel
+from slackwater.spark.session.settings import session_zone
 from slackwater.spark.session.stores import table_at
 from slackwater.transaction.committers.factory import require_not_past_transaction
 

@@ -35,17 +35,17 @@ from slackwater.spark.read.file_columns import (
     with_file_constants,
 )
 from slackwater.spark.read.file_relations import KeptRelations, read_files, require_content
+from slackwater.spark.session.classic_connect import frame_of_relation, is_connect, never_null, relation_of
 from slackwater.spark.session.locations import DataLocations, verify_urls
-from slackwater.spark.session.modes import frame_of_relation, is_connect, never_null, relation_of
 from slackwater.spark.session.shared_storage import all_here, log_sample, not_shared, require_shared
-from slackwater.spark.session.types import NotNull, to_spark_schema
+from slackwater.spark.session.types import NullabilityMode, to_spark_schema
 from slackwater.stats.row_groups import RowGroupTest
 
 _ORDINAL = "__slackwater_ordinal"
 
 
 @dataclass(frozen=True)
-class RowsAsked:
+class RowReadRequest:
     """What is asked of `files`, whose `paths` are as `DataLocations.relative` gives them.
 
     `schema`: the columns to read from them; `partitions`: those whose values the log has; `constants`: further ones of
@@ -63,11 +63,11 @@ class RowsAsked:
     needs_file: bool = False
     ordinals: Sequence[int] | None = None
     test: RowGroupTest | None = None
-    not_null: NotNull = NotNull.NOWHERE
+    not_null: NullabilityMode = NullabilityMode.NOWHERE
 
 
 @dataclass(frozen=True)
-class RowsFound:
+class RowReadResult:
     """A frame with the columns that were asked for, and where else partition values and constants come from.
 
     `native`: the names of partition columns that the frame has; `values`: what gives other ones, and constants.
@@ -100,15 +100,15 @@ class RowSource(Protocol):
         ...
 
     @property
-    def not_null(self) -> NotNull:
+    def not_null(self) -> NullabilityMode:
         """Of what Spark can be told that it is never null."""
         ...
 
-    def rows(self, asked: RowsAsked) -> RowsFound:
+    def rows(self, asked: RowReadRequest) -> RowReadResult:
         """The rows of files. Raises DataFileNotFound, CorruptTable, UnsupportedFeature, StorageError."""
         ...
 
-    def without_deleted(self, found: RowsFound, files: pa.Table) -> DataFrame:
+    def without_deleted(self, found: RowReadResult, files: pa.Table) -> DataFrame:
         """The rows of files that all have a deletion vector, without those that these name."""
         ...
 
@@ -123,7 +123,7 @@ class _Files:
     zone: str
     allow_outside_root: bool = False
 
-    def partition_constants(self, asked: RowsAsked) -> dict[str, tuple[spark_types.DataType, pa.Array]]:
+    def partition_constants(self, asked: RowReadRequest) -> dict[str, tuple[spark_types.DataType, pa.Array]]:
         mode = self.snapshot.column_mapping_mode
         return file_constants(asked.files["partitionValues"], asked.partitions, mode, self.zone)
 
@@ -147,24 +147,24 @@ class _Files:
 
 
 @dataclass(frozen=True)
-class BySpark(_Files):
+class SparkRowSource(_Files):
     """Spark's own reader, in the JVM: it knows the plan, but not the rows that deletion vectors hide."""
 
     by_arrow = False
     planned_of = ()
 
     @property
-    def not_null(self) -> NotNull:
+    def not_null(self) -> NullabilityMode:
         # Through Connect a relation of files is what Spark makes of it: all of it nullable.
-        return NotNull.NOWHERE if is_connect(self.spark) else NotNull.EVERYWHERE
+        return NullabilityMode.NOWHERE if is_connect(self.spark) else NullabilityMode.EVERYWHERE
 
-    def rows(self, asked: RowsAsked) -> RowsFound:
+    def rows(self, asked: RowReadRequest) -> RowReadResult:
         mode = self.snapshot.column_mapping_mode
         native = hive_columns(asked.paths, asked.files["partitionValues"], asked.partitions, mode)
         constants, not_null, partitions = dict(asked.constants), frozenset[str](), spark_types.StructType()
         if native is None:
             held = self.partition_constants(asked)
-            not_null = never_null_constants(asked.partitions if asked.not_null != NotNull.NOWHERE else (), held)
+            not_null = never_null_constants(asked.partitions if asked.not_null != NullabilityMode.NOWHERE else (), held)
             constants = held | constants
         else:
             typed = to_spark_schema(StructType(tuple(asked.partitions)), not_null=asked.not_null)
@@ -183,12 +183,12 @@ class BySpark(_Files):
         frame, values = with_file_constants(self.spark, frame, urls, constants, needs_row, not_null)
         names = dict(zip((column.name for column in asked.partitions), native or [], strict=False))
         if not needs_row:
-            return RowsFound(frame, names, values)
+            return RowReadResult(frame, names, values)
         if numbers is None:
-            return RowsFound(frame, names, values, ordinals, values[_ORDINAL])
-        return RowsFound(frame, names, values, numbers, file_number())
+            return RowReadResult(frame, names, values, ordinals, values[_ORDINAL])
+        return RowReadResult(frame, names, values, numbers, file_number())
 
-    def without_deleted(self, found: RowsFound, files: pa.Table) -> DataFrame:
+    def without_deleted(self, found: RowReadResult, files: pa.Table) -> DataFrame:
         vectors = files["deletionVector"].to_pylist()
         words = deleted_rows(self.snapshot.store, found.numbers, vectors, self.allow_outside_root)
         return without_deleted_rows(self.spark, found.frame, words, found.number)
@@ -198,7 +198,7 @@ class BySpark(_Files):
         paths: Sequence[str],
         data: spark_types.StructType,
         partitions: spark_types.StructType,
-        not_null: NotNull,
+        not_null: NullabilityMode,
     ) -> DataFrame:
         store = self.snapshot.store
         self.require_shared()
@@ -217,7 +217,7 @@ class BySpark(_Files):
         if is_connect(self.spark):
             return frame
         relation = relation_of(frame)
-        if not_null != NotNull.NOWHERE:
+        if not_null != NullabilityMode.NOWHERE:
             relation = never_null(self.spark, relation, data, partitions)
         frame = frame_of_relation(self.spark, relation)
         kept.keep(key, frame)
@@ -225,17 +225,19 @@ class BySpark(_Files):
 
 
 @dataclass(frozen=True)
-class ByArrow(_Files):
+class ArrowRowSource(_Files):
     """Executors that read files in Python: they leave out deleted rows themselves, and know nothing of the plan."""
 
     by_arrow = True
     planned_of = ("size",)
     # Spark compares nested types with those of the batches, and Arrow's readers make these nullable.
-    not_null = NotNull.COLUMNS
+    not_null = NullabilityMode.COLUMNS
 
-    def rows(self, asked: RowsAsked) -> RowsFound:
+    def rows(self, asked: RowReadRequest) -> RowReadResult:
         constants = self.partition_constants(asked)
-        not_null = never_null_constants(asked.partitions if asked.not_null != NotNull.NOWHERE else (), constants)
+        not_null = never_null_constants(
+            asked.partitions if asked.not_null != NullabilityMode.NOWHERE else (), constants
+        )
         constants |= dict(asked.constants)
         ordinals = range(len(asked.paths)) if asked.ordinals is None else asked.ordinals
         if asked.needs_row:
@@ -259,13 +261,13 @@ class ByArrow(_Files):
         )
         values |= {name: F.col(key) for name, key in keys.items()}
         if not asked.needs_row:
-            return RowsFound(frame, {}, values)
-        return RowsFound(frame, {}, values, ordinals, values[_ORDINAL])
+            return RowReadResult(frame, {}, values)
+        return RowReadResult(frame, {}, values, ordinals, values[_ORDINAL])
 
-    def without_deleted(self, found: RowsFound, files: pa.Table) -> DataFrame:  # noqa: ARG002
+    def without_deleted(self, found: RowReadResult, files: pa.Table) -> DataFrame:  # noqa: ARG002
         return found.frame
 
-    def _files(self, asked: RowsAsked) -> ArrowFiles:
+    def _files(self, asked: RowReadRequest) -> ArrowFiles:
         files, deleted = asked.files, None
         if files["deletionVector"].null_count == 0:
             vectors = files["deletionVector"].to_pylist()

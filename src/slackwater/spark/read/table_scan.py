@@ -31,8 +31,9 @@ from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.conditions.aliases import predicate_without_alias, under_alias
 from slackwater.spark.conditions.predicates import predicate_of
 from slackwater.spark.parquet import field_ids
-from slackwater.spark.parquet.readable_types import validate_types
 from slackwater.spark.parquet.rebase_modes import by_calendar
+from slackwater.spark.parquet.type_support import validate_types
+from slackwater.spark.read.bucketed_planning import plan_distributed, should_distribute
 from slackwater.spark.read.file_columns import (
     FILE,
     ROW,
@@ -40,23 +41,22 @@ from slackwater.spark.read.file_columns import (
     FileNumbers,
     are_by_url,
 )
-from slackwater.spark.read.large_planning import plan_distributed, should_distribute
-from slackwater.spark.read.located_rows import (
+from slackwater.spark.read.pushdown_frame import narrowing_frame
+from slackwater.spark.read.row_addresses import (
     KEPT_COMMIT_VERSION,
     KEPT_ROW_ID,
-    LocatedRows,
+    AddressedRows,
     address_of,
     located_schema,
 )
-from slackwater.spark.read.narrowing import narrowing_frame
-from slackwater.spark.read.row_sources import ByArrow, BySpark, RowsAsked, RowsFound, RowSource
-from slackwater.spark.session.defaults import session_zone
+from slackwater.spark.read.row_sources import ArrowRowSource, RowReadRequest, RowReadResult, RowSource, SparkRowSource
+from slackwater.spark.session.classic_connect import empty_frame, is_connect, with_known_schema
+from slackwater.spark.session.enabled_sessions import cached_in_statement
 from slackwater.spark.session.locations import DataLocations
-from slackwater.spark.session.modes import empty_frame, is_connect, with_known_schema
-from slackwater.spark.session.options import Options
-from slackwater.spark.session.row_way import RowWay, row_way, served_to_spark
-from slackwater.spark.session.sessions import asked_once
-from slackwater.spark.session.types import NotNull, to_spark_schema, to_spark_type
+from slackwater.spark.session.reader_options import Options
+from slackwater.spark.session.row_transport import RowTransport, choose_transport, served_to_spark
+from slackwater.spark.session.settings import session_zone
+from slackwater.spark.session.types import NullabilityMode, to_spark_schema, to_spark_type
 from slackwater.sql.lexer import quoted
 from slackwater.stats.row_groups import RowGroupTest
 
@@ -74,7 +74,7 @@ class ScanOptions:
     """What a reader may be asked for besides the version.
 
     `row_tracking` adds `_row_id` and `_row_commit_version`; `replay` is `spark`, `driver` or None (by the log's size);
-    `rows` is how rows travel, as `row_way` takes it. With `says_not_null`, columns that are NOT NULL are not nullable:
+    `rows` is how rows travel, as `choose_transport` takes it. With `says_not_null`, columns that are NOT NULL are not nullable:
     right for rows of just the version whose schema is read.
     """
 
@@ -102,7 +102,7 @@ class ScanOptions:
 class RawFrame:
     """Rows as the files have them, and the expressions over them that give the table's columns."""
 
-    found: RowsFound
+    found: RowReadResult
     columns: list[Column | str]
 
     @property
@@ -170,7 +170,7 @@ class TableScan:
         is_strict = self.options.says_not_null and not self.by_arrow and is_connect(self.spark)
         return with_known_schema(frame, self._strict_schema) if is_strict and self._has_not_null else frame
 
-    def located(self, files: pa.Table, predicate: Predicate | None = None, in_order: bool = False) -> LocatedRows:
+    def located(self, files: pa.Table, predicate: Predicate | None = None, in_order: bool = False) -> AddressedRows:
         """All live rows of `files` with their ADDRESS; with row tracking also KEPT_ROW_ID and KEPT_COMMIT_VERSION.
 
         `predicate` as `frame_of` takes it. With `in_order` addresses ascend from file to file, and are of this frame.
@@ -184,7 +184,7 @@ class TableScan:
         parts = [self._part(part, test, by_path, by_url) for part in self._alike(files)]
         if not parts:
             parts = [empty_frame(self.spark, located_schema(self.columns, self.options.row_tracking))]
-        return LocatedRows(reduce(DataFrame.unionAll, parts), files, numbers, by_url)
+        return AddressedRows(reduce(DataFrame.unionAll, parts), files, numbers, by_url)
 
     def _alike(self, files: pa.Table) -> list[pa.Table]:
         """Split `files` so that one plan reads those of a part."""
@@ -225,13 +225,13 @@ class TableScan:
         return False
 
     @cached_property
-    def _way(self) -> RowWay:
-        return row_way(self.spark, self.snapshot.store, self.options.rows)
+    def _way(self) -> RowTransport:
+        return choose_transport(self.spark, self.snapshot.store, self.options.rows)
 
     @cached_property
     def _source(self) -> RowSource:
         outside = self.follows_outside
-        made = ByArrow if self._way == RowWay.ARROW else BySpark
+        made = ArrowRowSource if self._way == RowTransport.ARROW else SparkRowSource
         return made(self.spark, self.snapshot, self.locations, self.zone, outside)
 
     @cached_property
@@ -243,7 +243,7 @@ class TableScan:
     def locations(self) -> DataLocations:
         """Where the table's files are."""
         store = self.snapshot.store
-        served = served_to_spark(self.spark, store) if self._way == RowWay.SPARK else None
+        served = served_to_spark(self.spark, store) if self._way == RowTransport.SPARK else None
         return DataLocations(store, self.follows_outside, served)
 
     @cached_property
@@ -256,7 +256,7 @@ class TableScan:
         """The Spark schema of the DataFrame."""
         return self._spark_schema(self._not_null)
 
-    def _spark_schema(self, not_null: NotNull) -> spark_types.StructType:
+    def _spark_schema(self, not_null: NullabilityMode) -> spark_types.StructType:
         schema = to_spark_schema(StructType(self.columns), not_null=not_null)
         if self.options.row_tracking:
             schema = schema.add(ROW_ID, "long").add(ROW_COMMIT_VERSION, "long")
@@ -265,7 +265,7 @@ class TableScan:
     @cached_property
     def _strict_schema(self) -> spark_types.StructType:
         """The Spark schema of the DataFrame, in which all is never null of which the table says so."""
-        return self._spark_schema(NotNull.EVERYWHERE)
+        return self._spark_schema(NullabilityMode.EVERYWHERE)
 
     @cached_property
     def _has_not_null(self) -> bool:
@@ -273,13 +273,13 @@ class TableScan:
         return schema != as_nullable(schema)
 
     @cached_property
-    def _not_null(self) -> NotNull:
+    def _not_null(self) -> NullabilityMode:
         """Of which parts Spark is told that they are never null; of none, too, where the table says it of none."""
-        return self._source.not_null if self.options.says_not_null and self._has_not_null else NotNull.NOWHERE
+        return self._source.not_null if self.options.says_not_null and self._has_not_null else NullabilityMode.NOWHERE
 
     @property
-    def _not_null_within(self) -> NotNull:
-        return NotNull.EVERYWHERE if self._not_null is NotNull.EVERYWHERE else NotNull.NOWHERE
+    def _not_null_within(self) -> NullabilityMode:
+        return NullabilityMode.EVERYWHERE if self._not_null is NullabilityMode.EVERYWHERE else NullabilityMode.NOWHERE
 
     @property
     def _columns(self) -> list[str]:
@@ -305,7 +305,7 @@ class TableScan:
     @cached_property
     def reads_standard_sql(self) -> bool:
         """Whether quotes, backslashes and timestamps in SQL text mean what they mean by default."""
-        return asked_once(self.spark, "standard SQL", self._reads_standard_sql)
+        return cached_in_statement(self.spark, "standard SQL", self._reads_standard_sql)
 
     def _reads_standard_sql(self) -> bool:
         conf = self.spark.conf
@@ -371,7 +371,7 @@ class TableScan:
         partitions = [c for name in partition_columns if self._is_read(c := self._partition_field(name))]
         schema, constants = self._read_schema(data, hidden), self._tracking_constants(files)
         needs_row = needs_row or self.options.row_tracking
-        asked = RowsAsked(
+        asked = RowReadRequest(
             paths, files, schema, partitions, constants, needs_row, needs_file, ordinals, test, self._not_null
         )
         found = self._source.rows(asked)
@@ -403,7 +403,7 @@ class TableScan:
     ) -> Column | str:
         """What gives `column`: its quoted name where the frame has it just so."""
         # Spark's own reader makes parts of types nullable, and such a one is not cast to one that is not.
-        is_as_read = self.by_arrow or self._not_null is NotNull.EVERYWHERE
+        is_as_read = self.by_arrow or self._not_null is NullabilityMode.EVERYWHERE
         data_type = column.type if is_as_read else nullable_type(column.type)
         spark_type = to_spark_type(data_type, not_null=self._not_null_within)
         if column.type == VOID:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from slackwater.log.table import Table
-from slackwater.spark.hadoop.reach import on_default_file_system, reach_hadoop
-from slackwater.spark.session.modes import all_settings, chosen_hadoop_setting
-from slackwater.spark.session.options import Options
-from slackwater.spark.session.sessions import asked_once, require_running
+from slackwater.spark.hadoop.filesystem_access import on_default_file_system, reach_hadoop
+from slackwater.spark.session.classic_connect import all_settings, chosen_hadoop_setting
+from slackwater.spark.session.enabled_sessions import cached_in_statement, require_running
+from slackwater.spark.session.reader_options import Options
 from slackwater.storage.hadoop_settings import merged_options, storage_options_of
 from slackwater.storage.location import LOCAL, MEMORY, is_on_hadoop, parse_location
 
@@ -35,7 +35,7 @@ def table_at(spark: SparkSession, path: str, options: Options | None = None) -> 
 
 def follows_outside(spark: SparkSession) -> bool:
     """Return whether the session follows absolute paths outside the roots of its tables. Raises InvalidArgument."""
-    told = asked_once(spark, _OUTSIDE, lambda: spark.conf.get(_OUTSIDE, None))
+    told = cached_in_statement(spark, _OUTSIDE, lambda: spark.conf.get(_OUTSIDE, None))
     return Options({_OUTSIDE: told}).choice(_OUTSIDE) is not False
 
 

@@ -46,7 +46,7 @@ _PLAIN = "UTF8_BINARY"
 _INTERNAL = (FIELD_ID, PHYSICAL_NAME, "delta.identity.", "delta.generationExpression", "delta.invariants")
 
 
-class NotNull(Enum):
+class NullabilityMode(Enum):
     """Of which parts of a schema Spark is told that they are never null: as the table says it, or it says nothing."""
 
     NOWHERE = auto()
@@ -55,7 +55,7 @@ class NotNull(Enum):
 
 
 def to_spark_type(
-    data_type: DataType, field_ids: bool = False, not_null: NotNull = NotNull.NOWHERE
+    data_type: DataType, field_ids: bool = False, not_null: NullabilityMode = NullabilityMode.NOWHERE
 ) -> spark_types.DataType:
     """The Spark type of `data_type`; with `field_ids`, nested fields carry their Parquet field ids."""
     if isinstance(data_type, PrimitiveType):
@@ -75,15 +75,15 @@ def to_spark_type(
 
 
 def to_spark_schema(
-    schema: StructType, field_ids: bool = False, not_null: NotNull = NotNull.NOWHERE
+    schema: StructType, field_ids: bool = False, not_null: NullabilityMode = NullabilityMode.NOWHERE
 ) -> spark_types.StructType:
     """The Spark schema of `schema`, comments kept; nullable as for any file source but for what `not_null` says."""
     return spark_types.StructType([_spark_field(column, field_ids, not_null) for column in schema])
 
 
-def _spark_field(column: StructField, field_ids: bool, not_null: NotNull) -> spark_types.StructField:
-    nullable = column.nullable or not_null is NotNull.NOWHERE
-    within = not_null if not_null is NotNull.EVERYWHERE else NotNull.NOWHERE
+def _spark_field(column: StructField, field_ids: bool, not_null: NullabilityMode) -> spark_types.StructField:
+    nullable = column.nullable or not_null is NullabilityMode.NOWHERE
+    within = not_null if not_null is NullabilityMode.EVERYWHERE else NullabilityMode.NOWHERE
     metadata: dict[str, Any] = {k: v for k, v in column.metadata.items() if not _is_hidden(k)}
     if field_ids and isinstance(column.metadata.get(FIELD_ID), int):
         metadata[PARQUET_FIELD_ID] = column.metadata[FIELD_ID]

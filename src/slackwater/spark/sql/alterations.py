@@ -19,7 +19,7 @@ from slackwater.spark.sql.changes import named_target
 from slackwater.spark.sql.statement import Statement, nothing
 from slackwater.spark.sql.tables import NamedTable
 from slackwater.spark.table.alter import path_argument
-from slackwater.spark.table.arguments import parsed_type
+from slackwater.spark.table.argument_checks import parsed_type
 from slackwater.spark.table.column_changes import ColumnChange, change_columns
 from slackwater.spark.table.table import DeltaTable
 from slackwater.sql import alterations as parsed

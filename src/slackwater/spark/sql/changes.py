@@ -15,7 +15,7 @@ from slackwater.predicate.sql_split import has_subquery
 from slackwater.protocol.features.identity_columns import is_identity
 from slackwater.protocol.features.write_expressions import row_rules
 from slackwater.protocol.schema.schema import StructType
-from slackwater.spark.session.defaults import SessionSettings
+from slackwater.spark.session.settings import SessionSettings
 from slackwater.spark.sql.frames import session_views
 from slackwater.spark.sql.query import rewritten
 from slackwater.spark.sql.statement import Statement, affected, nothing

@@ -15,15 +15,15 @@ from slackwater.maintenance.clone import CloneResult, commit_clone
 from slackwater.maintenance.parquet_directory import require_no_plain_files
 from slackwater.spark.catalog.persisted_views import create
 from slackwater.spark.catalog.provider import register_provider
-from slackwater.spark.catalog.registration import put_down, take_out
+from slackwater.spark.catalog.registration import register_table, unregister_table
 from slackwater.spark.catalog.resolve import LakeName, lake_name_of, path_in_parts
 from slackwater.spark.catalog.session_catalog import entry_of, plain_sql
+from slackwater.spark.maintenance.clone import CLONE_RESULT
 from slackwater.spark.progress.progress import Progress
-from slackwater.spark.services.clone import CLONE_RESULT
-from slackwater.spark.session.defaults import SessionSettings
-from slackwater.spark.session.given_rows import answer
-from slackwater.spark.session.options import Options
-from slackwater.spark.session.sessions import is_delta_by_default
+from slackwater.spark.session.enabled_sessions import is_delta_by_default
+from slackwater.spark.session.local_frame import result_frame
+from slackwater.spark.session.reader_options import Options
+from slackwater.spark.session.settings import SessionSettings
 from slackwater.spark.session.stores import table_at
 from slackwater.spark.session.types import to_spark_schema
 from slackwater.spark.sql.query import names_delta_tables
@@ -149,11 +149,11 @@ class _Creation:
         if is_there and location is not None and self._given.query is None and self._given.clones is None:
             return self._taken_in(location)
         schema = self._shown_schema()
-        entry = put_down(self._spark, self._given.table.parts, schema, location, self._given.comment)
+        entry = register_table(self._spark, self._given.table.parts, schema, location, self._given.comment)
         try:
             return self._filled(str(entry.location))
         except BaseException:
-            take_out(self._spark, entry)
+            unregister_table(self._spark, entry)
             raise
 
     def _taken_in(self, location: str) -> DataFrame:
@@ -167,7 +167,7 @@ class _Creation:
                 f"{', '.join(wanted)}: leave the columns out",
                 error_class="DELTA_CREATE_TABLE_SCHEME_MISMATCH",
             )
-        put_down(self._spark, self._given.table.parts, to_spark_schema(there), location, self._given.comment)
+        register_table(self._spark, self._given.table.parts, to_spark_schema(there), location, self._given.comment)
         return nothing(self._spark)
 
     def _filled(self, location: str) -> DataFrame:
@@ -260,7 +260,7 @@ class _Creation:
         return self._told(self._source.clone(location, given.mode in _REPLACING, given.properties))
 
     def _told(self, result: CloneResult) -> DataFrame:
-        return answer(self._spark, [tuple(result.to_dict().values())], CLONE_RESULT, "CLONE")
+        return result_frame(self._spark, [tuple(result.to_dict().values())], CLONE_RESULT, "CLONE")
 
     def _in_a_lake(self, name: LakeName) -> DataFrame:
         given = self._given

@@ -17,7 +17,7 @@ from slackwater.protocol.schema.char_varchar import text_type
 from slackwater.protocol.schema.schema import COMMENT, StructField
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.catalog.session_catalog import SPARK_CATALOG, entry_of
-from slackwater.spark.session.given_rows import given_rows
+from slackwater.spark.session.local_frame import local_frame
 from slackwater.spark.session.types import to_spark_type
 from slackwater.spark.sql.services import required
 from slackwater.spark.sql.statement import Statement
@@ -70,9 +70,9 @@ def table(statement: Statement) -> DataFrame | None:
             )
     snapshot = named.table._snapshot()
     if given.column is not None:
-        return given_rows(statement.spark, _of_column(snapshot, given.column), _COLUMN)
+        return local_frame(statement.spark, _of_column(snapshot, given.column), _COLUMN)
     rows = [*_columns(snapshot), *(_details(named, snapshot) if given.extended else ())]
-    return given_rows(statement.spark, rows, _COLUMNS)
+    return local_frame(statement.spark, rows, _COLUMNS)
 
 
 def _table(statement: Statement, given: parsed.Description) -> NamedTable | None:

@@ -9,9 +9,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from slackwater.spark.catalog.attached import session_key
 from slackwater.spark.catalog.session_catalog import java_catalog, plain_sql
-from slackwater.spark.session.modes import frame_of_plan, is_connect, java_class, resolved_plan
+from slackwater.spark.catalog.session_lakes import session_key
+from slackwater.spark.session.classic_connect import frame_of_plan, is_connect, java_class, resolved_plan
 
 _PREFIX = "__slackwater_"
 _FIRST_VIEW = "_slackwater_first_view"

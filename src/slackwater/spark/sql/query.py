@@ -13,15 +13,15 @@ from pyspark.sql import functions as F
 from slackwater.errors import InvalidArgument
 from slackwater.predicate.predicate import columns_of, is_understood
 from slackwater.protocol.schema.schema import StructType
-from slackwater.spark.catalog.attached import SessionNames
 from slackwater.spark.catalog.persisted_views import expanded, stored_view
 from slackwater.spark.catalog.resolve import parts_of, path_in_parts
+from slackwater.spark.catalog.session_lakes import SessionNames
 from slackwater.spark.conditions.predicates import predicate_of
 from slackwater.spark.lake.transaction import TransactionTable
 from slackwater.spark.lake.transaction_time import TransactionTime
-from slackwater.spark.read.narrowing import selects_anew, without_useless_files
-from slackwater.spark.session.defaults import case_counts, session_zone
-from slackwater.spark.session.sessions import one_statement
+from slackwater.spark.read.pushdown_frame import prune_files, replans_on_select
+from slackwater.spark.session.enabled_sessions import statement_scope
+from slackwater.spark.session.settings import is_case_sensitive, session_zone
 from slackwater.spark.session.types import from_spark_schema
 from slackwater.spark.sql.frames import new_view_name, sql_over
 from slackwater.spark.sql.tables import NamedTable, frame_of, named_table, required_table
@@ -48,7 +48,7 @@ def rewritten(spark: SparkSession, text: str, tokens: Sequence[Token] | None = N
     found = tokens_of(text) if tokens is None else tokens
     if found is None:
         return None
-    with one_statement():
+    with statement_scope():
         return _rewritten(spark, text, found)
 
 
@@ -92,7 +92,7 @@ def names_delta_tables(spark: SparkSession, text: str, tokens: Sequence[Token] |
 def _blocks(spark: SparkSession, text: str, tokens: Sequence[Token]) -> list[Block]:
     # Only of common tables it is decided here which name is which.
     has_common_tables = any(token.upper == "WITH" for token in tokens)
-    return blocks_of(text, tokens, case_counts=has_common_tables and case_counts(spark))
+    return blocks_of(text, tokens, case_counts=has_common_tables and is_case_sensitive(spark))
 
 
 def at_transaction_time(spark: SparkSession, text: str) -> str:
@@ -109,7 +109,7 @@ def query_frame(spark: SparkSession, text: str, views: Mapping[str, DataFrame] |
 
 def view_frame(spark: SparkSession, parts: tuple[str, ...]) -> DataFrame | None:
     """The rows of a view over Delta tables, as these are now; None for every other name."""
-    with one_statement():
+    with statement_scope():
         read = _view(spark, parts)
         return None if read is None else read()
 
@@ -174,25 +174,25 @@ def _frames(
     if block.where is None and block.user is None:
         return {relation: each.frame(()) for relation, each in seen.items()}
     columns = {relation: each.schema.names for relation, each in seen.items()}
-    pushed = pushed_conditions(block, columns, tokens, case_counts=case_counts(spark))
+    pushed = pushed_conditions(block, columns, tokens, case_counts=is_case_sensitive(spark))
     zone = session_zone(spark)
     return {relation: each.frame(each.useful(pushed.get(relation, ()), zone)) for relation, each in seen.items()}
 
 
-def _seen(spark: SparkSession, relation: Relation, named: NamedTable) -> _Seen:
+def _seen(spark: SparkSession, relation: Relation, named: NamedTable) -> _TableUse:
     if relation.arguments is not None:
-        return _Seen(named, _changes_frame(spark, named, relation))
+        return _TableUse(named, _changes_frame(spark, named, relation))
     if not isinstance(named.table, TransactionTable):
-        return _Seen(named, frame_of(spark, named, relation.travel))
+        return _TableUse(named, frame_of(spark, named, relation.travel))
     if relation.travel is not None:
         raise InvalidArgument(
             f"{named.place.shown}: a transaction reads one state of its tables: read other times outside of it"
         )
-    return _Seen(named)
+    return _TableUse(named)
 
 
 @dataclass
-class _Seen:
+class _TableUse:
     """A table of a block; `whole` are its rows, None for one of a transaction, which reads no more than it must."""
 
     named: NamedTable
@@ -217,12 +217,12 @@ class _Seen:
         condition = " AND ".join(f"({each})" for each in conditions)
         if self.whole is None:
             return self.named.table.where(condition)
-        return without_useless_files(self.whole, condition)
+        return prune_files(self.whole, condition)
 
 
 def _selected(frame: DataFrame, text: str, tokens: Sequence[Token], relation: Relation) -> DataFrame:
     """The columns that the statement can need, of a frame that reads no others then; where Spark prunes, the frame."""
-    if not selects_anew(frame) or renames_columns(text, relation):
+    if not replans_on_select(frame) or renames_columns(text, relation):
         return frame
     needed = needed_columns(tokens, frame.columns)
     if needed is None:

@@ -15,10 +15,10 @@ from slackwater.protocol.features.managed_commits import FEATURE, kept_propertie
 from slackwater.protocol.properties.properties import ENABLE_IN_COMMIT_TIMESTAMPS
 from slackwater.protocol.schema.column_paths import format_column_path
 from slackwater.scan.snapshot import Snapshot
-from slackwater.spark.catalog.attached import AttachedLake, SessionNames
 from slackwater.spark.catalog.namespaces import namespaces_of, tables_of
-from slackwater.spark.session.defaults import session_zone
-from slackwater.spark.session.given_rows import given_rows
+from slackwater.spark.catalog.session_lakes import AttachedLake, SessionNames
+from slackwater.spark.session.local_frame import local_frame
+from slackwater.spark.session.settings import session_zone
 from slackwater.spark.session.types import to_spark_type
 from slackwater.spark.sql.changes import partition_values
 from slackwater.spark.sql.describe import catalog_name, shown_properties
@@ -121,7 +121,7 @@ def _partitions(statement: Statement, snapshot: Snapshot) -> DataFrame:
         for at, column in enumerate(split_by)
     ]
     schema = spark_types.StructType([spark_types.StructField(c.name, to_spark_type(c.type)) for c in split_by])
-    return given_rows(statement.spark, list(zip(*parsed, strict=True)), schema)
+    return local_frame(statement.spark, list(zip(*parsed, strict=True)), schema)
 
 
 def _shown(statement: Statement, *words: str) -> tuple[NamedTable, TokenCursor] | None:
@@ -189,7 +189,7 @@ def tables(statement: Statement) -> DataFrame | None:
     shown = ".".join([attached, namespace] if namespace else [attached])
     found = tables_of(lake, namespace)
     rows = [(shown, name, False) for name in found if pattern is None or _is_like(name, pattern)]
-    return given_rows(statement.spark, rows, _TABLES)
+    return local_frame(statement.spark, rows, _TABLES)
 
 
 def namespaces(statement: Statement) -> DataFrame | None:
@@ -206,7 +206,7 @@ def namespaces(statement: Statement) -> DataFrame | None:
     cursor.at = given.next
     pattern = _pattern(cursor)
     found = [(name,) for name in namespaces_of(lake) if pattern is None or _is_like(name, pattern)]
-    return given_rows(statement.spark, found, _NAMESPACES)
+    return local_frame(statement.spark, found, _NAMESPACES)
 
 
 def _pattern(cursor: TokenCursor) -> str | None:

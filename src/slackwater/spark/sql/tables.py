@@ -13,11 +13,11 @@ from slackwater.errors import InvalidArgument, UnsupportedFeature
 from slackwater.log.history import to_ms
 from slackwater.maintenance.clone import CloneResult
 from slackwater.scan.snapshot import Snapshot
-from slackwater.spark.catalog.resolve import LakeName, NamedPlace, path_in_parts, require, resolve
+from slackwater.spark.catalog.resolve import LakeName, ResolvedTable, path_in_parts, require, resolve
 from slackwater.spark.catalog.session_catalog import SPARK_CATALOG, plain_sql
-from slackwater.spark.history.system_time import SystemTime
-from slackwater.spark.session.defaults import session_zone
-from slackwater.spark.session.options import split_path
+from slackwater.spark.history.system_time import SystemTimeRelation
+from slackwater.spark.session.reader_options import split_path
+from slackwater.spark.session.settings import session_zone
 from slackwater.spark.session.stores import table_at
 from slackwater.spark.table.table import DeltaTable
 from slackwater.sql.time_travel import AT, BETWEEN, FROM_TO, SYSTEM_TIME, VERSION, Travel
@@ -27,7 +27,7 @@ from slackwater.sql.time_travel import AT, BETWEEN, FROM_TO, SYSTEM_TIME, VERSIO
 class NamedTable:
     """A Delta table that a statement names."""
 
-    place: NamedPlace
+    place: ResolvedTable
     table: DeltaTable
 
     @property
@@ -58,7 +58,7 @@ def required_table(spark: SparkSession, parts: Sequence[str]) -> NamedTable:
     return NamedTable(place, table_of(spark, place))
 
 
-def table_of(spark: SparkSession, place: NamedPlace) -> DeltaTable:
+def table_of(spark: SparkSession, place: ResolvedTable) -> DeltaTable:
     """The table at a place, which is not looked at; what is done with the table raises TableNotFound where none is."""
     if place.in_lake is not None:
         table: DeltaTable = place.in_lake.table()
@@ -83,7 +83,7 @@ def frame_of(spark: SparkSession, named: NamedTable, travel: Travel | None = Non
     return named.table.toDF(**({} if travel is None else travel_options(spark, travel)))
 
 
-def _path_frame(spark: SparkSession, place: NamedPlace, travel: Travel | None) -> DataFrame:
+def _path_frame(spark: SparkSession, place: ResolvedTable, travel: Travel | None) -> DataFrame:
     """The table at a path, which may end in a version: ``delta.`/path@v3` ``."""
     reader = spark.read.format("delta")
     for key, value in ({} if travel is None else travel_options(spark, travel)).items():
@@ -108,7 +108,7 @@ def travel_options(spark: SparkSession, travel: Travel) -> dict[str, Any]:
 
 def _between(spark: SparkSession, named: NamedTable, travel: Travel) -> DataFrame:
     since, until = (moment(spark, text) for text in travel.texts)
-    versions: SystemTime = named.table.system_time()
+    versions: SystemTimeRelation = named.table.system_time()
     return versions.from_to(since, until) if travel.kind == FROM_TO else versions.between(since, until)
 
 

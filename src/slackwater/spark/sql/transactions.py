@@ -7,9 +7,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.errors import InvalidArgument, OperationNotAllowed
-from slackwater.spark.catalog.attached import AttachedLake, SessionNames
 from slackwater.spark.catalog.namespaces import is_namespace, tables_of
 from slackwater.spark.catalog.resolve import lake_name_of
+from slackwater.spark.catalog.session_lakes import AttachedLake, SessionNames
 from slackwater.spark.sql.statement import Statement, nothing
 from slackwater.sql.lexer import SqlName, TokenCursor, name_at
 from slackwater.sql.parameters import with_literals

@@ -17,10 +17,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from slackwater.errors import InvalidArgument
-from slackwater.spark.catalog.attached import session_key
 from slackwater.spark.catalog.resolve import lake_name_of, path_in_parts
 from slackwater.spark.catalog.session_catalog import GLOBAL_TEMP, entry_of, plain_sql
-from slackwater.spark.session.defaults import case_counts
+from slackwater.spark.catalog.session_lakes import session_key
+from slackwater.spark.session.settings import is_case_sensitive
 from slackwater.sql.lexer import name_at, quoted, tokens_of
 from slackwater.sql.relations import Relation, relations_of
 from slackwater.sql.text_edits import TextEdit, apply_edits
@@ -147,7 +147,7 @@ def _is_of_all_sessions(spark: SparkSession, relation: Relation) -> bool:
 
 def _key(spark: SparkSession, name: str) -> str:
     """Under what Spark keeps the view."""
-    return name if case_counts(spark) else name.lower()
+    return name if is_case_sensitive(spark) else name.lower()
 
 
 @contextmanager

@@ -22,9 +22,9 @@ from slackwater.scan.file_pruning import plan
 from slackwater.scan.snapshot import physical_paths
 from slackwater.spark.hadoop.store import HadoopStore
 from slackwater.spark.read.table_scan import TableScan
-from slackwater.spark.session.modes import empty_frame, java_class
-from slackwater.spark.session.row_way import goes_by_spark
-from slackwater.spark.streams.jvm_streams import (
+from slackwater.spark.session.classic_connect import empty_frame, java_class
+from slackwater.spark.session.row_transport import uses_spark
+from slackwater.spark.streams.jvm_source import (
     AVAILABLE_NOW,
     METRICS,
     SOURCE,
@@ -32,9 +32,9 @@ from slackwater.spark.streams.jvm_streams import (
     as_streamed,
     end_connection,
     frame_of_source,
-    in_brief,
     session_of_query,
     takes_sources,
+    without_traceback,
 )
 from slackwater.spark.streams.scan import StreamScan
 from slackwater.streams.offsets import SourceOffset
@@ -54,7 +54,7 @@ def can_be_driven(scan: StreamScan) -> bool:
     spark = scan.spark
     if not takes_sources(spark, DriverSource) or (spark.conf.get(_LOG_FORMAT, None) or "1") != "1":
         return False
-    return goes_by_spark(spark, scan.snapshot.store, scan.options.rows)
+    return uses_spark(spark, scan.snapshot.store, scan.options.rows)
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ class DriverSource:
         self._number = next(_NUMBERS)
         self._runs: dict[str | None, _Run] = {}
 
-    @in_brief
+    @without_traceback
     def prepareForTriggerAvailableNow(self) -> None:
         self._begun().source.stop_at_newest()
 
@@ -186,7 +186,7 @@ class DriverSource:
             return self._limits.maxFiles(options.max_files)
         return self._limits.allAvailable() if options.max_bytes is None else self._limits.maxBytes(options.max_bytes)
 
-    @in_brief
+    @without_traceback
     def latestOffset(self, start: Any, limit: Any) -> Any:
         run, options = self._run(is_first_batch=start is None), self._scan.stream
         run.has_begun = True
@@ -198,11 +198,11 @@ class DriverSource:
         # Spark compares the texts, of which delta-spark writes others.
         return start if found == before else self._serialized(found)
 
-    @in_brief
+    @without_traceback
     def reportLatestOffset(self) -> Any:
         return self._serialized(self._run().source.newest())
 
-    @in_brief
+    @without_traceback
     def getBatch(self, start: Any, end: Any) -> Any:
         run = self._run(is_first_batch=start.isEmpty())
         # After a start Spark asks for the last batch again, to no end where that was done; its files may be gone.
@@ -211,7 +211,7 @@ class DriverSource:
         before = run.source.first() if start.isEmpty() else _offset(start.get())
         return run.batch(before, _offset(end))._jdf
 
-    @in_brief
+    @without_traceback
     def commit(self, end: Any) -> None:
         self._run().source.committed(_offset(end))
 
@@ -240,7 +240,7 @@ class DriverSource:
     def deserializeOffset(self, text: str) -> Any:
         return self._serialized(SourceOffset.from_json(json.loads(text)))
 
-    @in_brief
+    @without_traceback
     def initialOffset(self) -> Any:
         return self._serialized(self._run().source.first())
 

@@ -22,9 +22,7 @@ from slackwater.scan.file_changes import require_feed
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.catalog.resolve import known_parts
 from slackwater.spark.hadoop.store import HadoopStore
-from slackwater.spark.read.narrowing import narrowing_frame
-from slackwater.spark.read.table_scan import ScanOptions
-from slackwater.spark.requests import (
+from slackwater.spark.io_requests import (
     is_extended,
     remember_requests,
     request_of,
@@ -32,10 +30,12 @@ from slackwater.spark.requests import (
     table_to_load,
     wrap,
 )
-from slackwater.spark.session.defaults import MAY_DROP, MAY_RENAME, MAY_RENAME_AND_DROP, MAY_RETYPE, session_zone
-from slackwater.spark.session.options import Options
-from slackwater.spark.session.row_way import require_python_workers
-from slackwater.spark.session.sessions import answers_for
+from slackwater.spark.read.pushdown_frame import narrowing_frame
+from slackwater.spark.read.table_scan import ScanOptions
+from slackwater.spark.session.enabled_sessions import is_enabled_for
+from slackwater.spark.session.reader_options import Options
+from slackwater.spark.session.row_transport import require_python_workers
+from slackwater.spark.session.settings import MAY_DROP, MAY_RENAME, MAY_RENAME_AND_DROP, MAY_RETYPE, session_zone
 from slackwater.spark.session.stores import table_at
 from slackwater.spark.sql.tables import named_table
 from slackwater.spark.streams.driver_source import DrivenScan, can_be_driven
@@ -83,7 +83,7 @@ def _load(
 
 def _table(original: Callable[..., Any], self: Any, tableName: Any) -> Any:  # noqa: N803  (the name PySpark has)
     spark = session_of(self)
-    parts = known_parts(tableName) if isinstance(tableName, str) and answers_for(spark) else ()
+    parts = known_parts(tableName) if isinstance(tableName, str) and is_enabled_for(spark) else ()
     named = named_table(spark, parts) if parts else None
     if named is None:
         return original(tableName)

@@ -21,11 +21,11 @@ from slackwater.protocol.features.column_mapping import ID
 from slackwater.spark.parquet.rebase_modes import rebases_unmarked_files
 from slackwater.spark.read.change_feed import FEED_COLUMNS, with_feed_columns
 from slackwater.spark.read.file_columns import ROW
-from slackwater.spark.read.row_sources import RowsAsked, RowsFound, RowSource
+from slackwater.spark.read.row_sources import RowReadRequest, RowReadResult, RowSource
 from slackwater.spark.read.table_scan import TRACKING_FIELDS, TableScan
 from slackwater.spark.session.arrow_types import to_arrow_schema
-from slackwater.spark.session.modes import default_parallelism
-from slackwater.spark.session.types import NotNull, to_spark_type
+from slackwater.spark.session.classic_connect import default_parallelism
+from slackwater.spark.session.types import NullabilityMode, to_spark_type
 from slackwater.spark.streams.data_source import register_stream
 from slackwater.streams.options import StreamOptions
 from slackwater.streams.schema_log import SchemaLog
@@ -89,9 +89,9 @@ class _StreamRows:
     by_arrow = True
     planned_of: Sequence[str] = ()
     # A stream goes through versions in which columns may have been nullable.
-    not_null = NotNull.NOWHERE
+    not_null = NullabilityMode.NOWHERE
 
-    def rows(self, asked: RowsAsked) -> RowsFound:
+    def rows(self, asked: RowReadRequest) -> RowReadResult:
         scan = self.scan
         keys = {column.name: f"__slackwater_partition_{at}" for at, column in enumerate(asked.partitions)}
         # What a feed says comes first: change files have it in this place themselves.
@@ -131,7 +131,7 @@ class _StreamRows:
         reader = scan.spark.readStream.format(register_stream(scan.spark, read)).schema(schema)
         frame = (reader if scan.source_name is None else reader.name(scan.source_name)).load()
         values = {name: F.col(key) for name, key in keys.items()} | {name: F.col(name) for name in asked.constants}
-        return RowsFound(frame, {}, values)
+        return RowReadResult(frame, {}, values)
 
-    def without_deleted(self, found: RowsFound, files: pa.Table) -> DataFrame:  # noqa: ARG002
+    def without_deleted(self, found: RowReadResult, files: pa.Table) -> DataFrame:  # noqa: ARG002
         return found.frame

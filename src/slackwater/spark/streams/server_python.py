@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from slackwater.errors import UnsupportedFeature
 from slackwater.spark.catalog.provider import register
-from slackwater.spark.session.modes import told_in_python
+from slackwater.spark.session.classic_connect import python_worker_error
 
 _ASKED, _NAME, _NONE = "_slackwater_server_python", "delta_server_python", "none"
 
@@ -40,7 +40,7 @@ def _lacking(spark: SparkSession, version: str) -> str | None:
         register(spark, _data_source(_NAME, _NONE))
         (found,) = spark.read.format(_NAME).load().columns
     except PySparkException as error:
-        return told_in_python(error)
+        return python_worker_error(error)
     if found == _NONE:
         return "it has none"
     return None if found == version else f"it has version {found}"

@@ -21,10 +21,10 @@ from pyspark.sql import DataFrame, SparkSession
 from slackwater.errors import InvalidArgument, SlackwaterError
 from slackwater.log.history import CommitHistory
 from slackwater.log.table import Table
-from slackwater.spark.session.defaults import SessionSettings
+from slackwater.spark.session.classic_connect import is_connect
 from slackwater.spark.session.locations import escaped_path
-from slackwater.spark.session.modes import is_connect
-from slackwater.spark.session.options import Options
+from slackwater.spark.session.reader_options import Options
+from slackwater.spark.session.settings import SessionSettings
 from slackwater.spark.write.options import MicroBatch, WriteOptions, of_micro_batch, stream_options
 from slackwater.spark.write.save import save_micro_batch, validate_save
 from slackwater.transaction.commit_result import CommitResult
@@ -84,7 +84,7 @@ class StreamSink:
                 batch_id,
                 self._query_id,
             )
-            ask_for_every_row(frame)
+            drain_batch(frame)
         elif _log.isEnabledFor(logging.INFO):
             _log.info(
                 "%s: batch %d of query %s is version %d, %s rows, %d ms",
@@ -111,7 +111,7 @@ def checkpoint_of(spark: SparkSession, options: Mapping[str, Any], query_name: s
     return f"{root.rstrip('/')}/{query_name or uuid.uuid4()}"
 
 
-def ask_for_every_row(frame: DataFrame) -> None:
+def drain_batch(frame: DataFrame) -> None:
     """Read a batch that is skipped: a state that Spark keeps of a query is committed on the way."""
     frame.write.format("noop").mode("overwrite").save()
 

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from slackwater.spark.streams.task_reader import TaskReader, telling
+from slackwater.spark.streams.task_reader import TaskReader, plain_errors
 from slackwater.streams.offsets import SourceOffset
 from slackwater.streams.source import TableSource
 from slackwater.streams.stream_planner import StreamReadSpec, plan_tasks
@@ -53,16 +53,16 @@ class _Planning(DataSourceStreamReader):
     def _source(self) -> TableSource:
         return self._read.source()
 
-    @telling()
+    @plain_errors()
     def initialOffset(self) -> dict[str, Any]:
         return self._source.first().to_json()
 
-    @telling()
+    @plain_errors()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         tasks = plan_tasks(self._read, self._source, SourceOffset.from_json(start), SourceOffset.from_json(end))
         return [InputPartition(pickle.dumps(task)) for task in tasks]
 
-    @telling()
+    @plain_errors()
     def commit(self, end: dict[str, Any]) -> None:
         self._source.committed(SourceOffset.from_json(end))
 
@@ -73,7 +73,7 @@ class _Planning(DataSourceStreamReader):
 class _Unlimited(_Planning):
     """For releases in which Spark does not say where a micro-batch begins: it takes all that is there."""
 
-    @telling()
+    @plain_errors()
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]
         return self._source.newest().to_json()
 
@@ -88,20 +88,20 @@ if _HAS_LIMITS:
                 return ReadMaxFiles(options.max_files)
             return ReadAllAvailable() if options.max_bytes is None else ReadMaxBytes(options.max_bytes)
 
-        @telling()
+        @plain_errors()
         def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
             options = self._read.options
             found = SourceOffset.from_json(start)
             limits = (None, None) if isinstance(limit, ReadAllAvailable) else (options.max_files, options.max_bytes)
             return self._source.latest(found, *limits).to_json()
 
-        @telling()
+        @plain_errors()
         def reportLatestOffset(self) -> dict[str, Any]:
             newest, left = self._source.newest(), self._source.outstanding()
             # PySpark lets a source report nothing else: there are no metrics of one in Python.
             return {**newest.to_json(), **({} if left is None else left.metrics())}
 
-        @telling()
+        @plain_errors()
         def prepareForTriggerAvailableNow(self) -> None:
             self._source.stop_at_newest()
 

@@ -15,7 +15,7 @@ from slackwater.streams.file_tasks import StreamTask, read_task
 
 
 @contextmanager
-def telling() -> Iterator[None]:
+def plain_errors() -> Iterator[None]:
     """An error of this package that leaves the block reaches Spark as its sentence alone, without a traceback.
 
     PySpark asks the environment of the process for that, when it tells of what the process ends with.
@@ -37,5 +37,5 @@ class TaskReader:
         """The rows of an InputPartition of PySpark, whose value is a StreamTask, pickled."""
         store, wanted = pickle.loads(self._rows)  # noqa: S301  (the session's own)
         task: StreamTask = pickle.loads(partition.value)  # noqa: S301  (the session's own)
-        with telling():
+        with plain_errors():
             yield from read_task(store, wanted, task)

@@ -17,18 +17,18 @@ from pyspark.sql import types as spark_types
 
 from slackwater.errors import InvalidArgument, OperationNotAllowed
 from slackwater.log.table import Table
-from slackwater.spark.catalog.named import require_same
+from slackwater.spark.catalog.named_tables import require_same
 from slackwater.spark.catalog.resolve import LakeName, known_parts, lake_name_of, parts_of, path_in_parts, resolve
 from slackwater.spark.catalog.session_catalog import entry_of
-from slackwater.spark.requests import given_path, is_extended, wrap
-from slackwater.spark.session.defaults import SessionSettings
-from slackwater.spark.session.modes import is_connect
-from slackwater.spark.session.options import Options
-from slackwater.spark.session.sessions import answers_for, is_delta_by_default
+from slackwater.spark.io_requests import given_path, is_extended, wrap
+from slackwater.spark.session.classic_connect import is_connect
+from slackwater.spark.session.enabled_sessions import is_delta_by_default, is_enabled_for
+from slackwater.spark.session.reader_options import Options
+from slackwater.spark.session.settings import SessionSettings
 from slackwater.spark.session.stores import table_at
+from slackwater.spark.streams.connect_foreach_batch import remote_batch_writer
 from slackwater.spark.streams.server_python import require_server_python
 from slackwater.spark.streams.sink import CHECKPOINT, SinkRequest, StreamSink, checkpoint_of
-from slackwater.spark.streams.travelling import travelling
 from slackwater.spark.table.builder import created_if_missing
 from slackwater.spark.write.options import WriteOptions
 
@@ -112,7 +112,7 @@ def _asked(what: str, original: Callable[..., Any], self: Any, *args: Any, **kwa
 
 def _foreach_batch(original: Callable[..., Any], self: Any, func: Callable[..., None]) -> Any:
     """The function runs in a Python of the server: there it enables its process, where Slackwater is installed."""
-    return original(_enabling(func) if answers_for(self._session) else func)
+    return original(_enabling(func) if is_enabled_for(self._session) else func)
 
 
 def _enabling(func: Callable[..., None]) -> Callable[..., None]:
@@ -168,12 +168,12 @@ def _is_delta(request: _Request, named: str | None) -> bool:
     if named is None and request.has_function:
         return False
     is_delta = is_delta_by_default(request.spark) if source is None else str(source).lower() == "delta"
-    return is_delta and answers_for(request.spark)
+    return is_delta and is_enabled_for(request.spark)
 
 
 def _is_known(request: _Request, named: str | None, name: Any) -> bool:
     """Whether no format was named, and `name` is that of a Delta table."""
-    if named is not None or request.source is not None or request.has_function or not answers_for(request.spark):
+    if named is not None or request.source is not None or request.has_function or not is_enabled_for(request.spark):
         return False
     parts = known_parts(name)
     return bool(parts) and resolve(request.spark, parts) is not None
@@ -220,7 +220,7 @@ def _started(request: _Request, target: Callable[[WriteOptions], Table]) -> Any:
     if request.trigger:
         plain = plain.trigger(**request.trigger)
     made = functools.partial(StreamSink, table=table, request=asked)
-    function = travelling(made) if is_connect(spark) else sink.write
+    function = remote_batch_writer(made) if is_connect(spark) else sink.write
     return plain.foreachBatch(function).start()
 
 

@@ -40,9 +40,9 @@ from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.lake.transaction_time import TransactionTime
 from slackwater.spark.read.table_scan import TableScan
-from slackwater.spark.session.defaults import SessionSettings
+from slackwater.spark.session.settings import SessionSettings
 from slackwater.spark.session.types import from_spark_schema
-from slackwater.spark.table.arguments import parsed_type, text_argument
+from slackwater.spark.table.argument_checks import parsed_type, text_argument
 from slackwater.spark.write.row_checks import NOT_NULL_VIOLATED, RowCheck, expressions_named, not_null_check, sql_check
 from slackwater.spark.write.table_expressions import validate_constraint, validate_default
 from slackwater.sql.lexer import quoted

@@ -35,15 +35,15 @@ from slackwater.protocol.schema.schema import (
 )
 from slackwater.protocol.schema_changes.merge_schema import without_internal_metadata
 from slackwater.scan.snapshot import Snapshot
-from slackwater.spark.catalog.registration import put_down, take_out
+from slackwater.spark.catalog.registration import register_table, unregister_table
 from slackwater.spark.catalog.resolve import LakeName, lake_name_of, parts_of, path_in_parts
 from slackwater.spark.catalog.session_catalog import entry_of
-from slackwater.spark.session.defaults import SessionSettings
+from slackwater.spark.session.settings import SessionSettings
 from slackwater.spark.session.stores import table_at
 from slackwater.spark.session.types import from_spark_schema, to_spark_schema
-from slackwater.spark.table.arguments import parsed_type, text_argument
-from slackwater.spark.write.described import definition_parameters
-from slackwater.spark.write.overwrite import whole_table
+from slackwater.spark.table.argument_checks import parsed_type, text_argument
+from slackwater.spark.write.operation_info import definition_parameters
+from slackwater.spark.write.overwrite_scope import whole_table
 from slackwater.spark.write.save import newest_snapshot
 from slackwater.spark.write.table_expressions import validate_constraint, validate_generation
 from slackwater.storage.location import parse_location
@@ -296,11 +296,11 @@ class DeltaTableBuilder(Generic[T]):
                 f"Table {'.'.join(name)} cannot be found in the catalog, so it cannot be replaced. Create it first.",
                 error_class="DELTA_CANNOT_REPLACE_MISSING_TABLE",
             )
-        entry = put_down(self._spark, name, to_spark_schema(self._schema), self._path, self._comment)
+        entry = register_table(self._spark, name, to_spark_schema(self._schema), self._path, self._comment)
         try:
             return self._executed(str(entry.location))
         except BaseException:
-            take_out(self._spark, entry)
+            unregister_table(self._spark, entry)
             raise
 
     def _execute_in_lake(self, name: LakeName) -> T:

@@ -9,13 +9,13 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import types as spark_types
 
 from slackwater.log.table import Table
-from slackwater.spark.change.assignments import validate_set_argument
-from slackwater.spark.change.delete import delete
-from slackwater.spark.change.merge.builder import DeltaMergeBuilder, require_condition
-from slackwater.spark.change.merge.merge import merge
-from slackwater.spark.change.update import update
-from slackwater.spark.services.auto import with_auto_compaction
-from slackwater.spark.session.given_rows import answer
+from slackwater.spark.dml.assignments import validate_set_argument
+from slackwater.spark.dml.delete import delete
+from slackwater.spark.dml.merge.builder import DeltaMergeBuilder, require_condition
+from slackwater.spark.dml.merge.merge import merge
+from slackwater.spark.dml.update import update
+from slackwater.spark.maintenance.auto_compact import with_auto_compaction
+from slackwater.spark.session.local_frame import result_frame
 from slackwater.spark.write.save import save_to
 from slackwater.transaction.commit_result import CommitResult
 
@@ -109,7 +109,7 @@ class TableChanges:
     def _merge(self, builder: DeltaMergeBuilder) -> DataFrame:
         counts = merge(self._spark, self._changing(), builder, self._alias)
         counted = [] if counts is None else [(counts.affected, counts.updated, counts.deleted, counts.inserted)]
-        return answer(self._spark, counted, MERGE_RESULT, "MERGE")
+        return result_frame(self._spark, counted, MERGE_RESULT, "MERGE")
 
     def _changing(self) -> Table:
         """The table, for a change of its rows."""

@@ -16,7 +16,7 @@ from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.session.types import from_spark_schema
 from slackwater.spark.table.alter import TableAlterations
-from slackwater.spark.table.arguments import parsed_type
+from slackwater.spark.table.argument_checks import parsed_type
 from slackwater.spark.write.row_checks import not_null_check
 from slackwater.spark.write.table_expressions import validate_default
 from slackwater.transaction.table.alteration import parameter_text

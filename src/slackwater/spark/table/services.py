@@ -10,10 +10,10 @@ from slackwater.log.table import Table
 from slackwater.maintenance.manifests import generate
 from slackwater.maintenance.vacuum import UNTRACKED_HOURS, VacuumRequest
 from slackwater.scan.snapshot import Snapshot
-from slackwater.spark.services.builder import DeltaOptimizeBuilder, DeltaReorgBuilder
-from slackwater.spark.services.restore import restore_table
-from slackwater.spark.services.vacuum import vacuum_table
-from slackwater.spark.table.arguments import require_timestamp, require_type, text_argument
+from slackwater.spark.maintenance.builder import DeltaOptimizeBuilder, DeltaReorgBuilder
+from slackwater.spark.maintenance.restore import restore_table
+from slackwater.spark.maintenance.vacuum import vacuum_table
+from slackwater.spark.table.argument_checks import require_timestamp, require_type, text_argument
 
 
 class TableServices:

@@ -27,19 +27,19 @@ from slackwater.protocol.actions.time_zones import time_zone
 from slackwater.scan.snapshot import Snapshot
 from slackwater.scan.snapshot_html import LAST_COMMITS, snapshot_card
 from slackwater.spark.catalog.resolve import parts_of, require
-from slackwater.spark.history.system_time import SystemTime
+from slackwater.spark.history.system_time import SystemTimeRelation
+from slackwater.spark.maintenance.clone import clone_table
+from slackwater.spark.maintenance.convert import convert_to_table
 from slackwater.spark.progress.progress import Progress
 from slackwater.spark.read.load import load_table
-from slackwater.spark.services.clone import clone_table
-from slackwater.spark.services.convert import convert_to_table
-from slackwater.spark.session.defaults import SessionSettings, session_zone
-from slackwater.spark.session.given_rows import answer
-from slackwater.spark.session.names import path_in_text
-from slackwater.spark.session.options import Options
-from slackwater.spark.session.sessions import require_running
+from slackwater.spark.session.enabled_sessions import require_running
+from slackwater.spark.session.identifiers import path_in_text
+from slackwater.spark.session.local_frame import result_frame
+from slackwater.spark.session.reader_options import Options
+from slackwater.spark.session.settings import SessionSettings, session_zone
 from slackwater.spark.session.stores import table_at
 from slackwater.spark.table.alter import TableAlterations
-from slackwater.spark.table.arguments import require_timestamp, require_type
+from slackwater.spark.table.argument_checks import require_timestamp, require_type
 from slackwater.spark.table.builder import (
     CREATE,
     CREATE_IF_NOT_EXISTS,
@@ -317,7 +317,7 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         records = describe_history(self._snapshot(), limit)
         return self._frame(records, HISTORY_SCHEMA, f"the history of {self._told_place()}", _SHOWN_OF_HISTORY)
 
-    def system_time(self, since: Instant | None = None, rowTracking: bool = False) -> SystemTime:
+    def system_time(self, since: Instant | None = None, rowTracking: bool = False) -> SystemTimeRelation:
         """The versions of the table's rows, with when each was current: `.as_of(t)`, `.from_to(a, b)`, `.changes(key)`.
 
         It is of a table with row tracking and in-commit timestamps, from `since` on, or as far back as rows can be
@@ -330,7 +330,7 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         """
         choice = Options(self._options).choice("allowPathsOutsideRoot")
         follows = self._table.follows_outside if choice is None else choice
-        return SystemTime(self._spark, self._snapshot_for_rows, since, rowTracking, follows, self._told_place())
+        return SystemTimeRelation(self._spark, self._snapshot_for_rows, since, rowTracking, follows, self._told_place())
 
     def detail(self) -> DataFrame:
         """Describe the table by one row: DETAIL_SCHEMA; sizes in bytes. Raises what reading a log raises.
@@ -504,7 +504,7 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         shown: Sequence[str] | None = None,
     ) -> DataFrame:
         rows = [tuple(_value(record.get(f.name), f.dataType) for f in schema.fields) for record in records]
-        return answer(self._spark, rows, schema, what, shown)
+        return result_frame(self._spark, rows, schema, what, shown)
 
 
 def _session(given: SparkSession | None) -> SparkSession:

@@ -12,9 +12,9 @@ from typing import Any
 
 from slackwater.errors import InvalidArgument
 from slackwater.scan.snapshot import Snapshot
-from slackwater.spark.session.defaults import ApplicationVersion, SessionSettings
-from slackwater.spark.session.options import Options
-from slackwater.spark.session.row_way import asked_way
+from slackwater.spark.session.reader_options import Options
+from slackwater.spark.session.row_transport import parse_transport
+from slackwater.spark.session.settings import ApplicationVersion, SessionSettings
 
 _MODES = {
     "append": "append",
@@ -69,7 +69,7 @@ class WriteOptions:
 
     `assigns`: values are cast as the session's store assignment says. `operation`: the statement that defines
     the table that these are the first rows of, and `description` what it says of that table. `rows` is how rows travel,
-    as `row_way` takes it. `streamed`: rows come as micro-batches, these as `micro_batch`.
+    as `choose_transport` takes it. `streamed`: rows come as micro-batches, these as `micro_batch`.
     """
 
     mode: str
@@ -204,7 +204,7 @@ def _validate(request: WriteOptions) -> None:
     if request.matching is not None:
         _validate_matching(request, _MATCHING[0] if request.matching.columns else _MATCHING[1])
     request.given.integer("maxRecordsPerFile")
-    asked_way(request.rows)
+    parse_transport(request.rows)
     codec = request.given.get("compression", "none")
     if codec.lower() not in _CODECS:
         raise InvalidArgument(

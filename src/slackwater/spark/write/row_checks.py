@@ -20,9 +20,9 @@ from pyspark.sql import functions as F
 
 from slackwater.errors import InvalidArgument, InvariantViolationException, SlackwaterError, SqlSyntaxError
 from slackwater.protocol.schema.schema import ArrayType, ColumnPath, DataType, MapType, StructType
-from slackwater.spark.conditions.quiet import said_otherwise
-from slackwater.spark.session.modes import condition_of, new_observation, observed
-from slackwater.spark.session.names import without_our_names
+from slackwater.spark.conditions.log_suppression import suppress_spark_errors
+from slackwater.spark.session.classic_connect import condition_of, new_observation, observed
+from slackwater.spark.session.identifiers import without_our_names
 from slackwater.sql.lexer import quoted
 
 _RAISED = "USER_RAISED_EXCEPTION"
@@ -82,11 +82,11 @@ class CheckedRows:
     def require(self, where: str) -> None:
         """Raise InvariantViolationException, for the table at `where`, if a row that was written breaks a check.
 
-        Raises BrokenRowsUnknown where Spark does not say: a listener's event was dropped or late.
+        Raises CheckOutcomeUnknown where Spark does not say: a listener's event was dropped or late.
         """
         broken = "" if self._observation is None else observed(self._observation, _BROKEN)
         if broken is None:
-            raise BrokenRowsUnknown
+            raise CheckOutcomeUnknown
         if broken:
             raise _violated(where, broken)
 
@@ -110,7 +110,7 @@ class CheckedRows:
         return _failing(self._plain, self._checks, self._token)
 
 
-class BrokenRowsUnknown(Exception):
+class CheckOutcomeUnknown(Exception):
     """Rows were written, and it is not known whether one breaks a rule."""
 
 
@@ -157,16 +157,16 @@ def violations_named(token: str, where: str) -> Iterator[None]:
 def expressions_named(what: str) -> Iterator[None]:
     """Within the block, SQL text that Spark cannot make sense of raises InvalidArgument."""
     try:
-        with said_otherwise():
+        with suppress_spark_errors():
             yield
     except (AnalysisException, ParseException) as error:
         if isinstance(error, SlackwaterError):
             raise
         kind = SqlSyntaxError if isinstance(error, ParseException) else InvalidArgument
-        raise kind(f"{what}: {said_by_spark(error)}", **class_of(error)) from error
+        raise kind(f"{what}: {spark_error_text(error)}", **class_of(error)) from error
 
 
-def said_by_spark(error: PySparkException) -> str:
+def spark_error_text(error: PySparkException) -> str:
     """The first line of Spark's error, which suggests no name that only this package has given.
 
     Its error class and SQLSTATE are attributes of the error that says it.

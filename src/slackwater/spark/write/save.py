@@ -26,17 +26,17 @@ from slackwater.protocol.features.identity_columns import same_but_identity
 from slackwater.protocol.schema.schema import as_nullable
 from slackwater.protocol.schema_changes.merge_schema import without_internal_metadata
 from slackwater.scan.snapshot import Snapshot
-from slackwater.spark.change.merge.replacing import replace_matching
+from slackwater.spark.dml.merge.replace_on import replace_matching
+from slackwater.spark.maintenance.auto_compact import with_auto_compaction
 from slackwater.spark.progress.progress import Progress
-from slackwater.spark.services.auto import with_auto_compaction
-from slackwater.spark.session.defaults import SessionSettings
-from slackwater.spark.session.row_way import goes_by_arrow
+from slackwater.spark.session.row_transport import uses_arrow
+from slackwater.spark.session.settings import SessionSettings
 from slackwater.spark.session.stores import table_at
 from slackwater.spark.session.types import from_spark_schema
-from slackwater.spark.write.attempt import WriteAttempt, assigned_rows, commit_rows, write_rows
 from slackwater.spark.write.options import WriteOptions, write_options
-from slackwater.spark.write.overwrite import whole_table
-from slackwater.spark.write.table_rows import TableRows
+from slackwater.spark.write.overwrite_scope import whole_table
+from slackwater.spark.write.table_writer import TableWriter
+from slackwater.spark.write.write_command import WriteAttempt, assigned_rows, commit_rows, write_rows
 from slackwater.transaction.clock import Clock
 from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.factory import begin_table
@@ -91,7 +91,7 @@ def _done(frame: DataFrame, table: Table, request: WriteOptions, settings: Sessi
             f"{table.root_url}: the data has no columns, so there is nothing to write: give it at least one",
             error_class="DELTA_EMPTY_DATA",
         )
-    by_arrow = partial(goes_by_arrow, frame.sparkSession, table.store, request.rows)
+    by_arrow = partial(uses_arrow, frame.sparkSession, table.store, request.rows)
     with Progress.during(frame.sparkSession, "WRITE", "writing rows", settings.progress, by_arrow):
         saved = _saved(frame, table, request, settings)
     result = with_auto_compaction(frame.sparkSession, saved)
@@ -119,7 +119,7 @@ def save_as_definition(
     asked = write_options(settings, "overwrite", options or {}, partition_by, cluster_by)
     request = replace(asked, own_properties=dict(properties or {}), operation=operation, description=description)
     transaction = begin(_definition(frame, request, settings))
-    by_arrow = partial(goes_by_arrow, frame.sparkSession, transaction.table.store, request.rows)
+    by_arrow = partial(uses_arrow, frame.sparkSession, transaction.table.store, request.rows)
     with Progress.during(frame.sparkSession, operation, "writing rows", settings.progress, by_arrow):
         return _fill(frame, transaction, request, settings)
 
@@ -241,7 +241,7 @@ def _fill(
         replaced = whole_table(existing)
         transaction.read_where(replaced.predicate)
         transaction.remove(as_removes(replaced.files, _CLOCK.now_ms()))
-    rows = TableRows(transaction.table, table, transaction.staged.domains, request.rows)
+    rows = TableWriter(transaction.table, table, transaction.staged.domains, request.rows)
     written = write_rows(rows, frame, request, settings)
     transaction.set_table(table.changed(metadata=written.metadata))
     return commit_rows(transaction, request, [written], written.metadata or table.metadata)

@@ -12,9 +12,9 @@ from pyspark.sql import types as spark_types
 
 from slackwater.errors import InvalidArgument, SlackwaterError
 from slackwater.protocol.schema.schema import DataType, StructType
-from slackwater.spark.session.modes import empty_frame
+from slackwater.spark.session.classic_connect import empty_frame
 from slackwater.spark.session.types import to_spark_schema, to_spark_type
-from slackwater.spark.write.row_checks import class_of, expressions_named, said_by_spark
+from slackwater.spark.write.row_checks import class_of, expressions_named, spark_error_text
 
 
 def validate_constraint(spark: SparkSession, schema: StructType, sql: str, what: str) -> None:
@@ -53,7 +53,7 @@ def validate_default(spark: SparkSession, sql: str, data_type: DataType, what: s
     except PySparkException as error:
         if isinstance(error, SlackwaterError):
             raise
-        raise InvalidArgument(f"{what} has no value: {said_by_spark(error)}", **class_of(error)) from error
+        raise InvalidArgument(f"{what} has no value: {spark_error_text(error)}", **class_of(error)) from error
 
 
 def _require_one_value(spark: SparkSession, frame: DataFrame, value: Column) -> None:

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from slackwater import DeltaTable, Snapshot
-from slackwater.spark.change import moved_rows
+from slackwater.spark.dml import executor_rewrite
 from tests.spark.changed import FEED, MAPPING, VECTORS
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
@@ -32,7 +32,7 @@ TEXTS = "cast(id as string) id, cast(d as string) d, cast(t as string) t, cast(n
 
 @pytest.fixture(autouse=True)
 def small_files_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(moved_rows, "_WORTH_BYTES", 0)
+    monkeypatch.setattr(executor_rewrite, "_WORTH_BYTES", 0)
 
 
 def texts(frame: Any) -> list[tuple[str, ...]]:

@@ -31,15 +31,15 @@ from slackwater.protocol.actions.partition_values import (
 from slackwater.protocol.actions.paths import canonical_path, encode_path
 from slackwater.protocol.features.column_mapping import FIELD_ID, NONE, physical_name, physical_schema
 from slackwater.protocol.schema.schema import VOID, DataType, StructField, StructType, nullable_type
+from slackwater.spark.session.classic_connect import writer_failure
 from slackwater.spark.session.locations import DataLocations
-from slackwater.spark.session.modes import writer_failure
-from slackwater.spark.session.row_way import RowWay, row_way, served_to_spark
+from slackwater.spark.session.row_transport import RowTransport, choose_transport, served_to_spark
 from slackwater.spark.session.shared_storage import require_shared
 from slackwater.spark.session.temporary_settings import with_settings
 from slackwater.spark.session.types import PARQUET_FIELD_ID, to_spark_type
 from slackwater.spark.write.files.arrow_files import write_arrow_files
-from slackwater.spark.write.files.counted_rows import CountedRows
 from slackwater.spark.write.files.local_files import write_local_files
+from slackwater.spark.write.files.row_count_check import CountedRows
 from slackwater.spark.write.files.staging import Staging, staging_for
 from slackwater.sql.lexer import quoted
 from slackwater.stats.footers import StatsLeaves, parquet_footer, stats_of_footer
@@ -106,14 +106,14 @@ def write_data_files(
 
     `options` are those of Spark's Parquet writer; the files get into `directory`, by default into the table's root, in
     directories named after partition values. With `partition`, values as the log has them, all rows are of that one.
-    Files without rows are left out. Rows go by `way`, as `row_way` takes it. `require` is called when the rows are
+    Files without rows are left out. Rows go by `way`, as `choose_transport` takes it. `require` is called when the rows are
     written, and no file has its place yet: it raises where they must not be in the table. Nothing stays behind where
     anything raises.
     Raises UnsupportedFeature where neither Spark nor its executors can write there; StorageRefused where the table's
     directory cannot be written to, or is another one for Spark than for this process; StorageError where a file in it
     cannot be written, or the files do not hold as many rows as Spark wrote.
     """
-    by_arrow = row_way(frame.sparkSession, store, way) == RowWay.ARROW
+    by_arrow = choose_transport(frame.sparkSession, store, way) == RowTransport.ARROW
     written = WrittenFiles(store)
     rows, directories = _projected(frame, layout, by_arrow, partition is None)
     counted = CountedRows(rows)

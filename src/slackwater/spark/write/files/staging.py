@@ -17,7 +17,7 @@ from pathlib import Path
 
 from slackwater.errors import StorageError, StorageRefused
 from slackwater.spark.hadoop.store import HadoopStore
-from slackwater.spark.write.files.leftovers import remove_for_good
+from slackwater.spark.write.files.failed_write_cleanup import remove_until_quiet
 from slackwater.storage.conditional_puts import put_assuming_single_writer
 from slackwater.storage.store import HIDDEN, ObjectStore
 
@@ -72,7 +72,7 @@ def staging_for(store: ObjectStore, directory: str = "") -> Iterator[Staging]:
         yield staging
     except BaseException:
         with contextlib.suppress(StorageError):
-            remove_for_good(partial(_remove_objects, staging))
+            remove_until_quiet(partial(_remove_objects, staging))
         raise
     with contextlib.suppress(StorageError):
         left = [meta.path for meta in store.list_from(staging.rows, recursive=True)]
@@ -93,7 +93,7 @@ def _hidden(store: ObjectStore, root: Path) -> Iterator[str]:
     try:
         yield hidden
     except BaseException:
-        remove_for_good(partial(_remove, root / hidden, is_new))
+        remove_until_quiet(partial(_remove, root / hidden, is_new))
         raise
     shutil.rmtree(root / hidden, ignore_errors=True)
 
@@ -107,7 +107,7 @@ def _hidden_on_hadoop(store: HadoopStore) -> Iterator[str]:
         yield hidden
     except BaseException:
         with contextlib.suppress(StorageError):
-            remove_for_good(partial(_remove_on_hadoop, store, hidden, is_new))
+            remove_until_quiet(partial(_remove_on_hadoop, store, hidden, is_new))
         raise
     with contextlib.suppress(StorageError):
         store.remove_directory(hidden)

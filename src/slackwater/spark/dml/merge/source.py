@@ -1,0 +1,96 @@
+"""The source of a MERGE, read once: its rows are kept, numbered, and known under the names that users gave them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as spark_types
+
+from slackwater.protocol.schema.schema import StructType
+from slackwater.spark.session.classic_connect import checkpoint_rows, reads_the_same
+from slackwater.spark.session.types import from_spark_schema
+from slackwater.sql.lexer import quoted
+
+SOURCE_ID = "__slackwater_source_id"
+_COPY = "__slackwater_source_"
+_LARGEST_BROADCAST_BYTES = 96 * 1024 * 1024
+_MOST_BROADCAST_ROWS = 4_000_000
+_TEXT_BYTES, _MANY_BYTES, _PLAIN_BYTES = 48, 160, 16
+
+
+@dataclass(frozen=True)
+class MergeSource:
+    """Source rows, each with its SOURCE_ID where they are kept.
+
+    `given` is the frame that they came from, `rows` how many there are; `compared` names the columns that conditions
+    may look at.
+    """
+
+    given: DataFrame
+    frame: DataFrame
+    rows: int
+    compared: frozenset[str]
+
+    @staticmethod
+    def of(given: DataFrame, conditions: Sequence[Column | str], numbered: bool) -> MergeSource:
+        """Run what gives the source, once; its rows stay the same from then on, whatever becomes of it.
+
+        Rows that are not to be `numbered` are not kept where every reading gives the same ones: columns that are only
+        compared are then read by themselves.
+        """
+        texts = [str(condition).lower() for condition in conditions]
+        compared = frozenset(name for name in given.columns if any(name.lower() in text for text in texts))
+        if not numbered and reads_the_same(given):
+            return MergeSource(given, given, given.count(), compared)
+        frame = checkpoint_rows(given, F.monotonically_increasing_id().alias(SOURCE_ID))
+        return MergeSource(given, frame, frame.count(), compared)
+
+    @property
+    def is_read_again(self) -> bool:
+        """Whether each use of the rows runs the user's query again."""
+        return self.frame is self.given
+
+    def to_compare(self) -> DataFrame:
+        """The rows for a join that only looks at columns that are compared; sent to every executor where they fit."""
+        fields = [field for field in self.given.schema.fields if field.name in self.compared]
+        width = row_bytes(spark_types.StructType(fields)) + _PLAIN_BYTES
+        return F.broadcast(self.frame) if fits_everywhere(self.frame, self.rows, width) else self.frame
+
+
+def schema_of(source: DataFrame) -> StructType:
+    """The source's columns, as a schema of a table."""
+    return from_spark_schema(source.schema)
+
+
+def copies(source: DataFrame) -> Mapping[str, Column]:
+    """By lower-case name, the source's columns under names that no column of the target has: see `with_copies`."""
+    names = [name.lower() for name in source.columns]
+    return {name: F.col(f"{_COPY}{at}") for at, name in enumerate(names) if names.count(name) == 1}
+
+
+def with_copies(source: DataFrame, like: DataFrame | None = None) -> DataFrame:
+    """`source`, whose columns are those of `like` or more, with a second name for each of them."""
+    names = (like or source).columns
+    lower = [name.lower() for name in names]
+    unique = [(at, name) for at, name in enumerate(names) if lower.count(name.lower()) == 1]
+    return source.select("*", *(F.col(quoted(name)).alias(f"{_COPY}{at}") for at, name in unique))
+
+
+def fits_everywhere(frame: DataFrame, rows: int, width: int) -> bool:
+    """Whether so many rows, of `width` bytes each, may be sent to every executor; never where broadcasts are off."""
+    threshold = frame.sparkSession.conf.get("spark.sql.autoBroadcastJoinThreshold") or ""
+    if threshold.strip().lower() in ("-1", "-1b"):
+        return False
+    return rows <= _MOST_BROADCAST_ROWS and rows * width <= _LARGEST_BROADCAST_BYTES
+
+
+def row_bytes(data_type: spark_types.DataType) -> int:
+    """About how many bytes a value takes in memory."""
+    if isinstance(data_type, spark_types.StructType):
+        return 16 + sum(row_bytes(field.dataType) for field in data_type.fields)
+    if isinstance(data_type, (spark_types.ArrayType, spark_types.MapType, spark_types.BinaryType)):
+        return _MANY_BYTES
+    return _TEXT_BYTES if isinstance(data_type, spark_types.StringType) else _PLAIN_BYTES

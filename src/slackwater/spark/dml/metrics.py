@@ -1,0 +1,39 @@
+"""Operation metrics of DELETE, UPDATE and MERGE, by the names that delta-spark gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from slackwater.protocol.actions.paths import canonical_path
+from slackwater.spark.dml.dml_command import DmlCommand
+
+
+def known(name: str, value: int | None) -> dict[str, int]:
+    """The metric, where its value is known."""
+    return {} if value is None else {name: value}
+
+
+def file_metrics(change: DmlCommand, target: str = "") -> Mapping[str, int]:
+    """Files and bytes (sizes in bytes) that the change adds and removes; names of MERGE have `target` in them."""
+    staged, vectors = change.transaction.staged, change.vectors
+    removed_paths = {canonical_path(remove.path) for remove in staged.removes}
+    # A file that gets another deletion vector is neither removed nor added.
+    removes = len(staged.removes) - vectors.vectors_added - vectors.vectors_updated
+    adds = [add for add in staged.adds if canonical_path(add.path) not in removed_paths]
+    added_paths = {canonical_path(add.path) for add in staged.adds}
+    removed_bytes = sum(r.size or 0 for r in staged.removes if canonical_path(r.path) not in added_paths)
+    if target:
+        names = ("numTargetFilesAdded", "numTargetFilesRemoved", "numTargetBytesAdded", "numTargetBytesRemoved")
+        prefix = "numTarget"
+    else:
+        names = ("numAddedFiles", "numRemovedFiles", "numAddedBytes", "numRemovedBytes")
+        prefix = "num"
+    values = (len(adds), removes, sum(add.size for add in adds), removed_bytes)
+    changes = "numTargetChangeFilesAdded" if target else "numAddedChangeFiles"
+    return {
+        **dict(zip(names, values, strict=True)),
+        changes: len(staged.change_files),
+        f"{prefix}DeletionVectorsAdded": vectors.vectors_added + vectors.vectors_updated,
+        f"{prefix}DeletionVectorsUpdated": vectors.vectors_updated,
+        f"{prefix}DeletionVectorsRemoved": vectors.vectors_removed + vectors.vectors_updated,
+    }

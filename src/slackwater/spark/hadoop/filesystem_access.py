@@ -1,0 +1,96 @@
+"""Which places a session reaches on Hadoop file systems: those that its own JVM does.
+
+Source: Hadoop's `fs.defaultFS`, `fs.<scheme>.impl`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+from pyspark.sql import SparkSession
+
+from slackwater.errors import InvalidArgument, UnsupportedFeature
+from slackwater.spark.hadoop.file_system import HadoopFileSystem
+from slackwater.spark.hadoop.store import HadoopStore
+from slackwater.spark.session.classic_connect import hadoop_setting, is_connect, knows_scheme
+from slackwater.spark.session.enabled_sessions import cached_in_statement
+from slackwater.storage.location import HADOOP_SCHEMES, KNOWN_SCHEMES, LOCAL, Location, learn_scheme, scheme_of
+from slackwater.storage.open import open_hadoop_with
+from slackwater.storage.store import ObjectStore
+
+_REACHED = "_slackwater_hadoop_schemes"
+_DEFAULT = "fs.defaultFS"
+
+
+def reach_hadoop(spark: SparkSession, path: str) -> None:
+    """Let `open_store` open the place `path`, where that is on a Hadoop file system; others are let pass.
+
+    Looked up once per session and scheme. Raises UnsupportedFeature where the session has no such file system, or no
+    JVM of its own.
+    """
+    scheme = scheme_of(path)
+    if scheme is None or scheme in KNOWN_SCHEMES:
+        return
+    reached: set[str] = spark.__dict__.setdefault(_REACHED, set())
+    if scheme in reached:
+        return
+    if is_connect(spark):
+        if scheme in HADOOP_SCHEMES:
+            raise UnsupportedFeature(
+                f"{path}: through Spark Connect this process does not reach {scheme}://, whose log only the JVM of a "
+                "classic session reads and writes: open the table in such a session, where the store can be reached"
+            )
+        return
+    if knows_scheme(spark, scheme, path):
+        default = urlsplit(hadoop_setting(spark, _DEFAULT) or "")
+        learn_scheme(scheme, default.netloc if default.scheme == scheme else "")
+        open_hadoop_with(_FileSystems(spark).open)
+        reached.add(scheme)
+    elif scheme in HADOOP_SCHEMES:
+        raise UnsupportedFeature(
+            f"{path}: Spark of this session has no file system for {scheme}://: add it to its class path"
+        )
+
+
+def on_default_file_system(spark: SparkSession, path: str) -> str:
+    """The URL of a path without a scheme, where the session's default file system is not that of this machine.
+
+    Any other path, and any of a Connect session, is as it was.
+    """
+    if scheme_of(path) is not None:
+        return path
+    default = cached_in_statement(spark, _DEFAULT, lambda: hadoop_setting(spark, _DEFAULT)) or ""
+    if not default or urlsplit(default).scheme == LOCAL:
+        return path
+    session: Any = spark
+    found = session._jvm.org.apache.hadoop.fs.Path(path)
+    return str(found.getFileSystem(session._jsc.hadoopConfiguration()).makeQualified(found).toUri().toString())
+
+
+class _FileSystems:
+    """The file systems that a session reaches, each made once."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._made: dict[str, HadoopFileSystem] = {}
+        self._lock = threading.Lock()
+
+    def open(self, location: Location, open_at: Callable[[str], tuple[ObjectStore, str]]) -> HadoopStore:
+        """The store at a place. Raises InvalidArgument where nothing says on which machines that is."""
+        if not location.authority:
+            raise InvalidArgument(
+                f"{location.url} names no host or name service, and the session's fs.defaultFS is not of "
+                f"{location.scheme}://: expected {location.scheme}://<name>/<path>"
+            )
+        return HadoopStore(self._at, location, open_at)
+
+    def _at(self, location: Location) -> HadoopFileSystem:
+        with self._lock:
+            if location.origin not in self._made:
+                self._made[location.origin] = HadoopFileSystem(
+                    self._spark, Location(location.scheme, location.authority, "")
+                )
+            return self._made[location.origin]

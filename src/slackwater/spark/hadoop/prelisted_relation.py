@@ -1,0 +1,63 @@
+"""Relations over files whose sizes and times are known, in a classic session: Spark need not ask the store for them.
+
+Of each path that Spark is given it asks a store three times, whether it is there, what is below it, and its size.
+Source: Spark's `InMemoryFileIndex` and `FileStatusCache`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from slackwater.spark.session.classic_connect import java_class
+
+_SOURCES = "org.apache.spark.sql.execution.datasources"
+# What is kept for these files alone; should it let one go, Spark asks for that.
+_CACHE_BYTES, _CACHE_TTL_S = 1 << 30, -1
+_BLOCK_BYTES = 128 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class KnownFile:
+    """A file at `place`, a literal path as Hadoop has it; its size in bytes, and time in ms since the epoch."""
+
+    place: str
+    size_bytes: int
+    modified_ms: int
+
+
+def relation_over(spark: SparkSession, relation: Any, files: Sequence[KnownFile]) -> Any:
+    """`relation`, one of files in a classic session, over just these files instead of its own."""
+    class_of = java_class(spark, f"{_SOURCES}.SharedInMemoryCache")
+    cache = class_of(_CACHE_BYTES, _CACHE_TTL_S).createForNewClient()
+    path_class, status_class = (java_class(spark, f"org.apache.hadoop.fs.{name}") for name in ("Path", "FileStatus"))
+    paths = java_class(spark, "java.util.ArrayList")()
+    for file in files:
+        path = path_class(file.place)
+        found = spark.sparkContext._gateway.new_array(status_class, 1)  # type: ignore[union-attr]
+        found[0] = status_class(file.size_bytes, False, 1, _BLOCK_BYTES, file.modified_ms, path)
+        cache.putLeafFiles(path, found)
+        paths.add(path)
+    scala_paths = java_class(spark, "scala.jdk.javaapi.CollectionConverters").asScala(paths).toSeq()
+    option = java_class(spark, "scala.Option")
+    index = java_class(spark, f"{_SOURCES}.InMemoryFileIndex")(
+        spark._jsparkSession,
+        scala_paths,
+        relation.options(),
+        option.apply(relation.schema()),
+        cache,
+        option.empty(),
+        option.empty(),
+    )
+    return relation.copy(
+        index,
+        relation.partitionSchema(),
+        relation.dataSchema(),
+        relation.bucketSpec(),
+        relation.fileFormat(),
+        relation.options(),
+        relation.sparkSession(),
+    )

@@ -1,0 +1,59 @@
+"""What is done as soon as a module of another package is imported, which may be never: it is not imported here."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+_awaited: dict[str, list[Callable[[ModuleType], None]]] = {}
+
+
+def on_import(name: str, then: Callable[[ModuleType], None]) -> None:
+    """Call `then` with the module of the full `name`: now, if it is there, and whenever it is loaded from now on.
+
+    A module is loaded anew where somebody has taken it away, so `then` may be called more than once.
+    """
+    if then not in (waiting := _awaited.setdefault(name, [])):
+        waiting.append(then)
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
+    if name in sys.modules:
+        then(sys.modules[name])
+
+
+class _Finder(MetaPathFinder):
+    """Finds nothing itself: what the others find for one of the names is attended to when it has been loaded."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname not in _awaited:
+            return None
+        for finder in sys.meta_path:
+            spec = None if finder is self else finder.find_spec(fullname, path, target)
+            if spec is not None:
+                if spec.loader is not None:
+                    spec.loader = _Attending(spec.loader)
+                return spec
+        return None
+
+
+class _Attending(Loader):
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._loader.exec_module(module)
+        for then in _awaited[module.__name__]:
+            then(module)
+
+    def __getattr__(self, name: str) -> Any:
+        # Sources for tracebacks, resources: the loader's own.
+        return getattr(self._loader, name)

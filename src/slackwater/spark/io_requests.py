@@ -1,0 +1,148 @@
+"""What is asked of one of PySpark's readers or writers before it is carried out: format, options, schema.
+
+PySpark's methods are wrapped; what they are told is remembered beside the reader or writer itself.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from slackwater.errors import InvalidArgument
+from slackwater.spark.session.enabled_sessions import is_delta_by_default, is_enabled_for
+
+_REQUEST = "_slackwater_request"
+_EXTENDED = "_slackwater_extended"
+
+
+class Request:
+    """What was asked of one reader or writer so far."""
+
+    def __init__(self) -> None:
+        self.is_delta: bool | None = None
+        self.options: dict[str, Any] = {}
+        self.schema: Any = None
+        self.source_name: str | None = None
+        self.mode = "error"
+        self.partition_by: list[str] = []
+        self.cluster_by: list[str] = []
+        self.buckets: str | None = None
+
+
+def request_of(reader: Any) -> Request:
+    """What was asked of a reader or writer; nothing yet for one that is new."""
+    found = reader.__dict__.get(_REQUEST)
+    if found is None:
+        found = reader.__dict__[_REQUEST] = Request()
+    return found  # type: ignore[no-any-return]
+
+
+def session_of(reader: Any) -> Any:
+    """The session of a reader or writer."""
+    # A reader of Connect calls its session the client.
+    return reader.__dict__.get("_spark") or reader.__dict__.get("_client")
+
+
+def is_extended(kind: type) -> bool:
+    """Whether a class of PySpark was extended before; from now on it counts as such."""
+    before = _EXTENDED in kind.__dict__
+    setattr(kind, _EXTENDED, True)
+    return before
+
+
+def remember_requests(kind: type) -> None:
+    """Let readers or writers of this kind remember what they are asked for, until it is carried out."""
+    handlers: dict[str, Callable[..., Any]] = {
+        "format": _format,
+        "option": _option,
+        "options": _options,
+        "schema": _schema,
+        "name": _name,
+    }
+    wrap_each(kind, handlers)
+
+
+def wrap_each(kind: type, handlers: Mapping[str, Callable[..., Any]]) -> None:
+    """As `wrap`, of each of the methods that there is: releases of PySpark differ in that."""
+    for name, handler in handlers.items():
+        if hasattr(kind, name):
+            wrap(kind, name, handler)
+
+
+def wrap(kind: type, name: str, handler: Callable[..., Any]) -> None:
+    """Put `handler` in the place of the method `name`, which it gets as its first argument, bound."""
+    original = getattr(kind, name)
+
+    @functools.wraps(original)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return handler(functools.partial(original, self), self, *args, **kwargs)
+
+    setattr(kind, name, method)
+
+
+def _is_delta(self: Any, source: Any) -> bool:
+    """Whether `source`, or what the session takes where none is named, is Delta and answered for here."""
+    session = session_of(self)
+    is_delta = is_delta_by_default(session) if source is None else isinstance(source, str) and source.lower() == "delta"
+    return is_delta and is_enabled_for(session)
+
+
+def wants_delta(self: Any, named: Any) -> bool:
+    """Whether the format of a request is answered for here: `named` at its end, else named before, else the default."""
+    known = request_of(self).is_delta
+    return _is_delta(self, named) if named is not None or known is None else known
+
+
+def _format(original: Callable[..., Any], self: Any, source: str) -> Any:
+    request_of(self).is_delta = is_delta = _is_delta(self, source)
+    return self if is_delta else original(source)
+
+
+def _option(original: Callable[..., Any], self: Any, key: str, value: Any) -> Any:
+    request_of(self).options[key] = value
+    return original(key, value)
+
+
+def _options(original: Callable[..., Any], self: Any, **options: Any) -> Any:
+    request_of(self).options.update(options)
+    return original(**options)
+
+
+def _schema(original: Callable[..., Any], self: Any, schema: Any) -> Any:
+    request_of(self).schema = schema
+    return original(schema)
+
+
+def _name(original: Callable[..., Any], self: Any, source_name: str) -> Any:
+    request_of(self).source_name = source_name
+    return original(source_name)
+
+
+def table_to_load(
+    self: Any, path: Any, named: Any, schema: Any, options: dict[str, Any]
+) -> tuple[str, dict[str, Any]] | None:
+    """The path and the options of the table that `load` asks a reader for; None where it is not answered for here.
+
+    Raises InvalidArgument for a schema, and without a path.
+    """
+    if not wants_delta(self, named):
+        return None
+    request = request_of(self)
+    if schema is not None or request.schema is not None:
+        raise InvalidArgument(
+            "a Delta table has a schema of its own: leave out the one given to the reader",
+            error_class="DELTA_UNSUPPORTED_SCHEMA_DURING_READ",
+        )
+    given = {**request.options, **options}
+    return given_path(path, given), given
+
+
+def given_path(path: Any, options: dict[str, Any]) -> str:
+    """The one path that was given, as an argument or an option. Raises InvalidArgument."""
+    found = path if path is not None else next((v for k, v in options.items() if k.lower() == "path"), None)
+    if isinstance(found, (list, tuple)) and len(found) == 1:
+        found = found[0]
+    if not isinstance(found, str) or not found:
+        raise InvalidArgument(f"name the path of one Delta table, found {found!r}")
+    return found

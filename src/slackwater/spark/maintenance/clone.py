@@ -1,0 +1,85 @@
+"""CLONE for a session: where the clone is to be, the settings of commits, the arguments as delta-spark wants them.
+
+Source: delta-spark's CLONE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import types as spark_types
+
+from slackwater.errors import UnsupportedFeature
+from slackwater.log.table import Table
+from slackwater.maintenance.clone import CloneResult, shallow_clone
+from slackwater.protocol.actions.paths import is_absolute
+from slackwater.scan.snapshot import Snapshot
+from slackwater.spark.progress.progress import Progress
+from slackwater.spark.session.identifiers import path_in_text
+from slackwater.spark.session.reader_options import Options
+from slackwater.spark.session.settings import SessionSettings
+from slackwater.spark.session.stores import table_at
+from slackwater.spark.table.argument_checks import require_type
+
+CLONE_RESULT = spark_types.StructType(
+    [
+        spark_types.StructField(name, spark_types.LongType())
+        for name in (
+            "source_table_size",
+            "source_num_of_files",
+            "num_removed_files",
+            "num_copied_files",
+            "removed_files_size",
+            "copied_files_size",
+        )
+    ]
+)
+"""What SHALLOW CLONE answers: numbers of files and their bytes, of the source, of those that went, of copies."""
+
+
+def clone_table(
+    spark: SparkSession,
+    source: Snapshot,
+    target: str,
+    is_shallow: bool,
+    is_replaced: bool,
+    properties: Mapping[str, str] | None,
+) -> tuple[Table, CloneResult]:
+    """As `slackwater.maintenance.clone.shallow_clone`, with the session's settings; also the Table of the clone.
+
+    Raises UnsupportedFeature for a clone that is not shallow and for names in a catalog, ValueError for arguments of
+    another type.
+    """
+    path = _path_of(target, is_shallow, is_replaced, properties)
+    settings = SessionSettings.of(spark)
+    # Its files are where the source has them.
+    clone = table_at(spark, path, Options({"allowPathsOutsideRoot": "true"}))
+    with Progress.of(spark, "CLONE") as progress, progress.stage("listing files"):
+        result = shallow_clone(
+            source, clone, is_replaced, properties, settings.user_metadata, user_name=settings.user_name
+        )
+        progress.done(files=result.source_num_of_files)
+    return clone, result
+
+
+def _path_of(target: Any, is_shallow: Any, is_replaced: Any, properties: Any) -> str:
+    require_type("target", target, str)
+    require_type("isShallow", is_shallow, bool)
+    require_type("replace", is_replaced, bool)
+    if properties is not None:
+        require_type("properties", properties, dict)
+    if not is_shallow:
+        raise UnsupportedFeature(
+            "only shallow clones are made (isShallow=True), as by delta-spark; for a copy of the rows write "
+            "table.toDF() to the other place (DELTA_UNSUPPORTED_DEEP_CLONE)",
+            error_class="DELTA_UNSUPPORTED_DEEP_CLONE",
+        )
+    path = path_in_text(target) or target
+    if not is_absolute(path):
+        raise UnsupportedFeature(
+            f"{target}: tables are found by path in this version: name an absolute path or a URL, or delta.`/path`",
+            error_class="DELTA_INVALID_CLONE_PATH",
+        )
+    return path

@@ -1,0 +1,178 @@
+"""OPTIMIZE and REORG: small files become one, rows that were deleted leave the disk with the next vacuum.
+
+Source: delta-spark's OPTIMIZE and REORG ... APPLY (PURGE), by their names and metrics.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import orjson
+import pyarrow as pa
+from pyspark.sql import Column, SparkSession
+
+from slackwater.errors import InvalidArgument
+from slackwater.log.file_actions import ADD_SCHEMA
+from slackwater.log.table import Table
+from slackwater.maintenance.layout.bin_packing import Bin, BinPackingOptions, bins_of, compaction, packing_of_table
+from slackwater.maintenance.layout.dropped_columns import to_purge
+from slackwater.protocol.features import clustering
+from slackwater.protocol.features.sql_columns import read_columns
+from slackwater.protocol.properties.properties import TableProperties
+from slackwater.spark.dml.dml_command import DmlCommand
+from slackwater.spark.dml.executor_rewrite import Finished
+from slackwater.spark.dml.matching_rows import Condition
+from slackwater.spark.maintenance.metrics import OptimizeMetrics, sizes_of
+from slackwater.spark.maintenance.rewrite_command import RewriteCommand, as_compacted, as_purged
+from slackwater.spark.progress.progress import Progress
+from slackwater.spark.session.classic_connect import default_parallelism, parsed_condition
+from slackwater.spark.session.settings import SessionSettings
+from slackwater.spark.write.overwrite_scope import partitions_where
+from slackwater.transaction.clock import Clock
+
+OPTIMIZE, REORG = "OPTIMIZE", "REORG"
+_CLOCK = Clock()
+Work = Callable[[OptimizeMetrics, Progress], tuple[Mapping[str, str], Mapping[str, int]]]
+"""What fills in the outcome, and answers the commit's parameters and metrics."""
+
+
+@dataclass(frozen=True)
+class PartitionFilter:
+    """The partitions that an operation is about: a Column or SQL text on partition columns; None for all."""
+
+    given: Column | str | None = None
+
+    def files(self, change: DmlCommand) -> tuple[pa.Table, str]:
+        """The live files of these partitions, columns of ADD_SCHEMA, and the condition as Spark writes a parsed one.
+
+        Raises InvalidArgument for a condition on other columns, naming them, and for what is no condition.
+        """
+        if self.given is None:
+            return change.snapshot.live_files(ADD_SCHEMA.names), ""
+        condition = Condition.of(change, self.given)
+        partitions = change.snapshot.metadata.partition_columns
+        others = sorted({path[0] for path in read_columns(condition.text, change.snapshot.schema)} - set(partitions))
+        if others:
+            raise InvalidArgument(
+                f"{change.snapshot.store.root_url}: the condition {condition.text!r} of {change.operation} cannot "
+                f"choose partitions. Predicate references non-partition column {', '.join(map(repr, others))}. Only "
+                f"the partition columns may be referenced: [{', '.join(partitions)}]",
+                error_class="DELTA_NON_PARTITION_COLUMN_REFERENCE",
+            )
+        files = change.candidates(condition.predicate)
+        assert condition.column is not None  # noqa: S101  (it was given)
+        told = parsed_condition(change.nothing(), condition.column) or condition.text
+        return partitions_where(change.scan, files, condition.column, change.alias), told
+
+
+def compact(
+    spark: SparkSession,
+    table: Table,
+    where: PartitionFilter,
+    auto: BinPackingOptions | None = None,
+    least_files: int = 0,
+) -> OptimizeMetrics:
+    """Let small files of each partition become one, and files with many deleted rows lose these.
+
+    `auto`: the sizes of an automatic compaction; partitions of fewer files than `least_files` are let be.
+
+    Nothing is committed where there is nothing to do. Raises InvalidArgument for a condition on other columns than
+    partition columns, and the DeltaConcurrentModificationException that says who changed the same files meanwhile: the
+    table is unchanged then.
+    """
+    change = RewriteCommand(spark, table, OPTIMIZE)
+    packing = auto or packing_of(change.settings, change.snapshot.properties)
+
+    def bins(files: pa.Table) -> list[Bin]:
+        found = compaction(files, packing)
+        counts = Counter[str]()
+        for each in found:
+            counts[_partition(each)] += each.files.num_rows
+        return [each for each in found if counts[_partition(each)] >= least_files]
+
+    told = {"zOrderBy": "[]", "clusterBy": "[]", "auto": "false" if auto is None else "true"}
+    return run(change, partial(_rearranged, change, where, bins, as_compacted, told))
+
+
+def purge(spark: SparkSession, table: Table, where: PartitionFilter) -> OptimizeMetrics:
+    """Rewrite all files of which rows are deleted by vectors, or columns were dropped.
+
+    Raises as `compact` does, and as `with_dropped_columns`.
+    """
+    change = RewriteCommand(spark, table, REORG)
+    packing = packing_of(change.settings, change.snapshot.properties)
+    is_clustered = clustering.DOMAIN in change.snapshot.domain_metadata
+
+    def bins(files: pa.Table) -> list[Bin]:
+        # Rows of a clustered table stay where they are.
+        size = BinPackingOptions(max_bytes=0) if is_clustered else packing
+        purged = to_purge(change.snapshot.table, change.snapshot.configuration, files)
+        return bins_of(purged, size, rewrites_single=True)
+
+    return run(change, partial(_rearranged, change, where, bins, as_purged, {"applyPurge": "true"}))
+
+
+def run(change: RewriteCommand, work: Work) -> OptimizeMetrics:
+    """Do the work and commit it; what was done, nothing where there was nothing to do."""
+    outcome = OptimizeMetrics(_CLOCK.now_ms())
+    with Progress.of(change.spark, change.operation, by_arrow=lambda: change.scan.by_arrow) as progress:
+        change.run(lambda: work(outcome, progress))
+        progress.done(files=len(outcome.removed))
+    outcome.end_ms = _CLOCK.now_ms()
+    return outcome
+
+
+def _rearranged(
+    change: RewriteCommand,
+    where: PartitionFilter,
+    bins: Callable[[pa.Table], list[Bin]],
+    finished: Finished,
+    told: Mapping[str, str],
+    outcome: OptimizeMetrics,
+    progress: Progress,
+) -> tuple[Mapping[str, str], Mapping[str, int]]:
+    files, text = where.files(change)
+    chosen = bins(files)
+    with progress.stage("rewriting", files=sum(each.files.num_rows for each in chosen)):
+        change.rewrite(chosen, finished)
+    describe(change, outcome, files, chosen)
+    return {"predicate": predicate_text(text), **told}, outcome.operation_metrics()
+
+
+def _partition(each: Bin) -> str:
+    return orjson.dumps(dict(each.partition_values), option=orjson.OPT_SORT_KEYS).decode()
+
+
+def predicate_text(text: str) -> str:
+    """The parameter `predicate` of the commit."""
+    return orjson.dumps([text] if text else []).decode()
+
+
+def describe(change: RewriteCommand, outcome: OptimizeMetrics, files: pa.Table, bins: Sequence[Bin]) -> None:
+    """Fill in what was done: of the `files` that were looked at, those of `bins` are gone."""
+    gone = pa.concat_tables([each.files for each in bins]) if bins else files.slice(0, 0)
+    outcome.added = sizes_of(change.transaction.staged.adds)
+    outcome.removed = gone["size"].to_pylist()
+    outcome.num_partitions = len({_partition(each) for each in bins})
+    outcome.num_bins = len(bins)
+    outcome.num_considered = files.num_rows
+    outcome.num_skipped = files.num_rows - gone.num_rows
+    outcome.parallelism = default_parallelism(change.spark)
+    vectors = [vector for vector in gone["deletionVector"].to_pylist() if vector is not None]
+    outcome.num_vectors = len(vectors)
+    outcome.num_vector_rows = sum(vector["cardinality"] for vector in vectors)
+    outcome.num_columns = len(change.schema)
+    outcome.num_columns_with_stats = len(change.rows.layout().leaves.leaves)
+
+
+def packing_of(settings: SessionSettings, properties: TableProperties) -> BinPackingOptions:
+    """How large files shall be: as the session says, else as the table does. Raises InvalidArgument."""
+    default = packing_of_table(properties)
+    return BinPackingOptions(
+        settings.optimize_min_bytes or default.min_bytes,
+        settings.optimize_max_bytes or default.max_bytes,
+        settings.optimize_max_deleted_ratio,
+    )

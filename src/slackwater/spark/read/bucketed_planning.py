@@ -1,0 +1,262 @@
+"""Planning that holds a part of the files at a time: Spark reads the checkpoint bucket by bucket.
+
+Each bucket is pruned by the code that prunes on the driver. Source: delta-protocol.md "Action Reconciliation".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeGuard, TypeVar
+
+import pyarrow as pa
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
+
+from slackwater.errors import InvalidArgument
+from slackwater.log.checkpoints.checkpoint import SIDECARS
+from slackwater.log.file_actions import ACTION_SCHEMA, ADD_SCHEMA
+from slackwater.log.live_files import CheckpointAdds
+from slackwater.log.snapshot import LogSnapshot
+from slackwater.predicate.columns import resolve_column
+from slackwater.predicate.predicate import And, Comparison, In, Predicate
+from slackwater.predicate.sql import parse_predicate
+from slackwater.protocol.schema.schema import STRING
+from slackwater.scan.snapshot import Snapshot
+from slackwater.spark.read.distributed_checkpoint import (
+    CheckpointFooter,
+    alike,
+    checkpoint_footers,
+    conformed,
+    parquet_adds,
+    require_same_log,
+)
+from slackwater.storage.store import ObjectStore
+
+DRIVER_LIMIT_BYTES = 4 * 1024**3
+"""Up to here, in bytes of checkpoint and commit files, a log is replayed on the driver unless told otherwise."""
+
+# A quarter of what spark.driver.maxResultSize allows unless set: Arrow is wider than encoded Parquet.
+_BUCKET_BYTES = 256 * 1024**2
+_MOST_PUSHED_VALUES = 1000
+T = TypeVar("T")
+
+
+def should_distribute(snapshot: LogSnapshot, option: str | None = None, limit_bytes: int = DRIVER_LIMIT_BYTES) -> bool:
+    """Whether Spark is to replay the log of `snapshot`: what the option `replay` asks for, else by the log's size.
+
+    `option` is `driver`, `spark`, or `auto` (the same as None): Spark where the files of the segment, sidecars
+    included, have more than `limit_bytes`. Sidecars are sized by one listing. Raises InvalidArgument for anything else.
+    """
+    choice = (option or "auto").strip().lower()
+    if choice not in ("auto", "driver", "spark"):
+        raise InvalidArgument(f"option replay must be driver, spark or auto, found {option!r}")
+    if choice != "auto":
+        return choice == "spark"
+    return log_size_bytes(snapshot) > limit_bytes
+
+
+def log_size_bytes(snapshot: LogSnapshot) -> int:
+    """The bytes of all files that make up the version: checkpoint, sidecars, commits."""
+    segment, checkpoint = snapshot.segment, snapshot.state.checkpoint
+    size_bytes = sum(commit.size_bytes for commit in segment.commits)
+    if segment.checkpoint is not None:
+        size_bytes += segment.checkpoint.size_bytes
+    if checkpoint is not None:
+        sidecars = {path for path in checkpoint.files if path.startswith(f"{SIDECARS}/")}
+        if sidecars:
+            found = snapshot.store.list_from(SIDECARS)
+            size_bytes += sum(meta.size_bytes for meta in found if meta.path in sidecars)
+    return size_bytes
+
+
+def plan_distributed(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    predicate: str | Predicate | None = None,
+    columns: Sequence[str] = tuple(ADD_SCHEMA.names),
+    zone: str = "UTC",
+    bucket_files: int = 500_000,
+) -> pa.Table:
+    """As `Snapshot.files(predicate, columns, zone)`, rows in another order, holding one bucket and the survivors.
+
+    A bucket has about `bucket_files` files at most, fewer where their columns are wide. Small checkpoint files
+    (sidecars, parts) fill buckets together and are read once; one with more files than a bucket holds is read once
+    for each of its own buckets. `columns` are of ADD_SCHEMA. Nothing is left behind on the server. Errors as
+    `Snapshot.files`; CorruptCheckpoint where a file of the checkpoint is gone.
+    """
+    if bucket_files < 1:
+        raise InvalidArgument(f"a bucket holds at least one file, found bucket_files={bucket_files}")
+    unknown = [name for name in columns if name not in ADD_SCHEMA.names]
+    if unknown:
+        raise InvalidArgument(f"no columns of a live file: {unknown}; there are {ADD_SCHEMA.names}")
+    where = parse_predicate(predicate, snapshot.schema, zone=zone) if isinstance(predicate, str) else predicate
+
+    require_same_log(spark, snapshot)
+
+    def parts() -> pa.Table:
+        footers = checkpoint_footers(snapshot)
+        wanted = [*columns, "path", "deletionVector"]
+        wanted += ["partitionValues", "stats", "stats_parsed"] if where is not None else []
+        buckets = _buckets(footers, bucket_files, wanted)
+        views = [_commits_view(snapshot), *_bucket_views(spark, snapshot, buckets, where)]
+        found = pa.concat_tables(
+            [view.files(where, columns, zone).select(list(columns)) for view in views], promote_options="permissive"
+        )
+        if where is None:
+            snapshot.compare_with_checksum(found)
+        return found
+
+    return snapshot.despite_damage(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bucket:
+    """Files of the checkpoint, and which of their rows: those whose path's hash is `number` modulo `count`."""
+
+    files: tuple[CheckpointFooter, ...]
+    number: int = 0
+    count: int = 1
+
+
+def _buckets(footers: Sequence[CheckpointFooter], bucket_files: int, fields: Sequence[str]) -> list[_Bucket]:
+    buckets: list[_Bucket] = []
+    shared: list[CheckpointFooter] = []
+    fill = 0.0
+    for footer in footers:
+        size_bytes = sum(footer.sizes.get(name, 0) for name in set(fields))
+        share = max(footer.rows / bucket_files, size_bytes / _BUCKET_BYTES)
+        if share > 1:
+            count = math.ceil(share)
+            buckets += [_Bucket((footer,), number, count) for number in range(count)]
+            continue
+        if shared and fill + share > 1:
+            buckets.append(_Bucket(tuple(shared)))
+            shared, fill = [], 0.0
+        shared.append(footer)
+        fill += share
+    return [*buckets, _Bucket(tuple(shared))] if shared else buckets
+
+
+class _Part(Snapshot):
+    """Some of a version's live files: no checksum counts them, and damage is dealt with by who has all of them."""
+
+    def despite_damage(self, read: Callable[[], T]) -> T:
+        return read()
+
+    def compare_with_checksum(self, files: pa.Table) -> None:
+        """Let any number of files pass."""
+
+
+def _commits_view(snapshot: Snapshot) -> Snapshot:
+    """The live files that are on the driver already: those of the commits, and those within a JSON checkpoint."""
+    state, table = snapshot.state, snapshot.table
+    checkpoint = None if state.checkpoint is None else replace(state.checkpoint, files=())
+    return _Part(table, snapshot.segment, state, CheckpointAdds(checkpoint, table.store))
+
+
+def _bucket_views(
+    spark: SparkSession, snapshot: Snapshot, buckets: Sequence[_Bucket], predicate: Predicate | None
+) -> Iterator[Snapshot]:
+    """Snapshots that each know the files of one bucket: planning is the driver's own, only the reading differs."""
+    state = snapshot.state
+    # What later commits say overrides every bucket; what they add is in none.
+    index = ACTION_SCHEMA.get_field_index("is_add")
+    none_added = pa.repeat(pa.scalar(False), state.newest.num_rows)
+    overriding = replace(state, newest=state.newest.set_column(index, ACTION_SCHEMA.field(index), none_added))
+    values = _partition_values(snapshot, predicate)
+    for bucket in buckets:
+        yield _Part(snapshot.table, snapshot.segment, overriding, _BucketFiles(spark, snapshot.store, bucket, values))
+
+
+class _BucketFiles(CheckpointAdds):
+    """Columns of the adds of one bucket, read by Spark at every call."""
+
+    def __init__(
+        self, spark: SparkSession, store: ObjectStore, bucket: _Bucket, values: dict[str, frozenset[bytes]]
+    ) -> None:
+        super().__init__(None, store)
+        self._spark = spark
+        self._bucket = bucket
+        self._values = values
+
+    def read(self, columns: Sequence[str]) -> pa.Table:
+        """As `CheckpointAdds.read`; a failure to read is Spark's own error."""
+        tables = [self._collected(group, columns) for group in alike(self._bucket.files)]
+        return pa.concat_tables(tables, promote_options="permissive")
+
+    def _collected(self, files: Sequence[CheckpointFooter], columns: Sequence[str]) -> pa.Table:
+        found = files[0].add
+        stats = _stats_type(found, columns)
+        frame = parquet_adds(self._spark, self._store, files, stats)
+        if self._bucket.count > 1:
+            in_bucket = F.pmod(F.xxhash64("add.path"), F.lit(self._bucket.count)) == self._bucket.number
+            frame = frame.where(in_bucket)
+        if found.get_field_index("partitionValues") >= 0:
+            frame = frame.where(_may_hold(self._values))
+        names = [name for name in ADD_SCHEMA.names if name in columns]
+        parsed = [] if stats is None else [F.col("add.stats_parsed")]
+        table = frame.select(*(conformed(name, found) for name in names), *parsed).toArrow()
+        arrays = {name: table[name].cast(ADD_SCHEMA.field(name).type) for name in names}
+        return pa.table(arrays | ({} if stats is None else {"stats_parsed": table["stats_parsed"]}))
+
+
+def _stats_type(add: pa.StructType, columns: Sequence[str]) -> pa.StructType | None:
+    """`stats_parsed` with the fields that `columns` (`stats_parsed.minValues.id`) name, None where there is none."""
+    wanted = tuple(name.partition(".")[2] for name in columns if name.partition(".")[0] == "stats_parsed")
+    if not wanted or add.get_field_index("stats_parsed") < 0:
+        return None
+    return _narrowed(add.field("stats_parsed").type, wanted)
+
+
+def _narrowed(found: pa.StructType, wanted: Sequence[str]) -> pa.StructType | None:
+    """The fields of a struct whose dotted path is one of `wanted`, or leads to one; None where there is none."""
+    fields = []
+    for field in found:
+        below = [name[len(field.name) + 1 :] for name in wanted if name.startswith(f"{field.name}.")]
+        narrowed = field.type
+        if field.name not in wanted and "" not in wanted:
+            narrowed = _narrowed(field.type, below) if below and pa.types.is_struct(field.type) else None
+        if narrowed is not None:
+            fields.append(pa.field(field.name, narrowed))
+    return pa.struct(fields) if fields else None
+
+
+def _partition_values(snapshot: Snapshot, predicate: Predicate | None) -> dict[str, frozenset[bytes]]:
+    """By physical name, the texts that a partition column must have one of where `predicate` is to hold.
+
+    Only of plain text columns, where equal text in the log is equality of values. The driver's own pruning rules out
+    the same files, so that this only saves carrying them there.
+    """
+    conjuncts: list[Predicate] = [predicate] if predicate is not None else []
+    found: dict[str, frozenset[bytes]] = {}
+    while conjuncts:
+        leaf = conjuncts.pop()
+        if isinstance(leaf, And):
+            conjuncts += leaf.children
+        elif _is_text_equality(leaf, snapshot):
+            values = leaf.values if isinstance(leaf, In) else (leaf.value,)
+            texts = frozenset(v.encode("utf-8", "surrogatepass") for v in values if isinstance(v, str))
+            if len(texts) == len(set(values)) <= _MOST_PUSHED_VALUES:
+                physical = snapshot.physical_paths.get(leaf.column, leaf.column)[-1]
+                found[physical] = found.get(physical, texts) & texts
+    return found
+
+
+def _is_text_equality(leaf: Predicate, snapshot: Snapshot) -> TypeGuard[Comparison | In]:
+    if not isinstance(leaf, In) and not (isinstance(leaf, Comparison) and leaf.operator in ("=", "<=>")):
+        return False
+    if leaf.column[0] not in snapshot.metadata.partition_columns or len(leaf.column) != 1:
+        return False
+    column = resolve_column(snapshot.schema, leaf.column)
+    return column.type == STRING and column.comparable and column.path == leaf.column
+
+
+def _may_hold(values: dict[str, frozenset[bytes]]) -> Column:
+    """Whether the add's partition values may be among `values`; where the log has none, the driver decides."""
+    condition = F.lit(True)
+    for name, texts in values.items():
+        value = F.col("add.partitionValues")[name]
+        condition &= value.isNull() | value.cast("binary").isin([F.lit(text) for text in sorted(texts)])
+    return condition

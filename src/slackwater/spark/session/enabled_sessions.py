@@ -1,0 +1,160 @@
+"""Which sessions Slackwater answers for: all of a process that was enabled, but those that opt out."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from slackwater.errors import InvalidArgument, SettingIgnoredWarning, UnsupportedFeature
+from slackwater.spark.session.classic_connect import is_connect
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ENABLED = "spark.slackwater.enabled"
+_DEFAULT_SOURCE = "spark.sql.sources.default"
+_CATALOG = "spark.sql.catalog.spark_catalog"
+_DELTA_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+# How Spark says that a statement is to change rows of what is no table.
+_NO_TABLE = (
+    "[INTERNAL_ERROR] Unexpected table relation",
+    "[UNSUPPORTED_FEATURE.TABLE_OPERATION] The feature is not supported: Table `unknown`",
+    "[UNSUPPORTED_INSERT.RDD_BASED]",
+)
+_process = threading.Event()
+_Answer = TypeVar("_Answer")
+_answers: ContextVar[dict[tuple[int, str], Any] | None] = ContextVar("slackwater_answers", default=None)
+
+
+@contextmanager
+def statement_scope() -> Iterator[None]:
+    """Keep the answers of `cached_in_statement` within the block: one statement, or a part of it, is carried out."""
+    token = _answers.set({}) if _answers.get() is None else None
+    try:
+        yield
+    finally:
+        if token is not None:
+            _answers.reset(token)
+
+
+def is_within_statement() -> bool:
+    """Whether `statement_scope` is being carried out: frames that are made then are only seen by their names."""
+    return _answers.get() is not None
+
+
+def cached_in_statement(spark: SparkSession, question: str, ask: Callable[[], _Answer]) -> _Answer:
+    """What `ask` says, which within `statement_scope` is asked once of each session: it is a round trip to Spark."""
+    answers = _answers.get()
+    if answers is None:
+        return ask()
+    key = (id(spark), question)
+    if key not in answers:
+        answers[key] = ask()
+    found: _Answer = answers[key]
+    return found
+
+
+def enable_process() -> None:
+    """From now on Slackwater answers for the sessions of this process, also for those that are still to come."""
+    _process.set()
+
+
+def is_enabled_for(spark: SparkSession) -> bool:
+    """Whether `format("delta")` of the session is Slackwater's.
+
+    Raises InvalidArgument as `opts_out`, and for a session that would be and was stopped.
+    """
+    if not _process.is_set():
+        return False
+    # A client of Connect that was closed cannot ask for a setting any more.
+    if is_connect(spark):
+        require_running(spark)
+    if opts_out(spark):
+        return False
+    require_running(spark)
+    return True
+
+
+def is_stopped(spark: SparkSession) -> bool:
+    """Whether somebody called `stop` of the session, or of a classic one that shares its application."""
+    if not is_connect(spark):
+        return spark.sparkContext._jsc is None
+    stopped: bool = spark.is_stopped  # type: ignore[attr-defined]  # sessions of Connect have it
+    return stopped
+
+
+def require_running(spark: SparkSession) -> None:
+    """Raise InvalidArgument for a session that was stopped: all that comes of one fails, in words of the JVM."""
+    if is_stopped(spark):
+        raise InvalidArgument(
+            "this Spark session was stopped: make another by SparkSession.builder.getOrCreate(), and make anew with it "
+            "what you had of the old one (tables, frames, lakes)"
+        )
+
+
+def is_delta_by_default(spark: SparkSession) -> bool:
+    """Whether the session means Delta where no format is named."""
+    return (spark.conf.get(_DEFAULT_SOURCE, None) or "").lower() == "delta"
+
+
+def opts_out(spark: SparkSession) -> bool:
+    """Whether the session has `spark.slackwater.enabled` = false: its `format("delta")` is what Spark knows by it.
+
+    Raises InvalidArgument for a value that is neither true nor false.
+    """
+    text = spark.conf.get(ENABLED, "true") or "true"
+    if text.strip().lower() not in ("true", "false"):
+        raise InvalidArgument(f"the setting {ENABLED} must be true or false, found {text!r}")
+    return text.strip().lower() == "false"
+
+
+def take_back_catalog(spark: SparkSession) -> None:
+    """Unset the session's catalog where it is delta-spark's and that cannot be loaded, and warn of it.
+
+    While it is set, every statement that names a table fails, in SQL as in `spark.catalog`. Where delta-spark is
+    installed, or something else is the matter, the setting stays.
+    """
+    if spark.conf.get(_CATALOG, None) != _DELTA_CATALOG or _has_catalog(spark):
+        return
+    spark.conf.unset(_CATALOG)
+    if not _has_catalog(spark):
+        spark.conf.set(_CATALOG, _DELTA_CATALOG)
+        return
+    warnings.warn(
+        f"the setting {_CATALOG} = {_DELTA_CATALOG} was taken back in this session, for Spark has no such class and "
+        "no statement that names a table would work; leave it and spark.sql.extensions out where delta-spark's JAR is "
+        "not installed",
+        SettingIgnoredWarning,
+        stacklevel=2,
+    )
+
+
+@contextmanager
+def explained_view(spark: SparkSession) -> Iterator[None]:
+    """Say in one sentence what Spark says of INSERT, UPDATE, DELETE and MERGE into a temporary view of a frame.
+
+    Raises UnsupportedFeature in the place of those errors, in sessions that Slackwater answers for.
+    """
+    try:
+        yield
+    except Exception as error:  # classic sessions raise Py4J's own error, Connect others
+        if not any(text in str(error) for text in _NO_TABLE) or not is_enabled_for(spark):
+            raise
+        raise UnsupportedFeature(
+            "the statement is to change the rows of a temporary view, and a view of a Delta table's frame is one "
+            "version of it, to be read: change the table by DeltaTable.forPath(spark, path).delete(...), .update(...) "
+            'or .merge(...), or append by df.write.format("delta").mode("append").save(path)'
+        ) from error
+
+
+def _has_catalog(spark: SparkSession) -> bool:
+    try:
+        # The cheapest statement that makes Spark load the class of the catalog.
+        spark.sql("SHOW CURRENT NAMESPACE").collect()
+    except Exception:  # noqa: BLE001  (classic sessions raise Py4J's own error, Connect others)
+        return False
+    return True

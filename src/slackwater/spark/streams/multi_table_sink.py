@@ -1,0 +1,266 @@
+"""A stream into several tables of a lake: each micro-batch is one transaction, in all of its tables or in none.
+
+The commits of a batch say in each table that the query has come as far (`txn`), in the same ratification as its rows:
+a batch that is sent again finds that, and is passed over. The batch's time is its commit timestamp.
+Source: delta-protocol.md "Transaction Identifiers"; paper §3 (deferring timestamp choice); docs/guarantees.md.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from slackwater.errors import CommitError, InvalidArgument
+from slackwater.html.components import badge, card, card_or_reason, code, facts, settings
+from slackwater.html.element import Markup, element
+from slackwater.lake.retry import RETRIES
+from slackwater.lake.transaction import LOCKING
+from slackwater.spark.lake.lake import Lake
+from slackwater.spark.lake.transaction import LakeTransaction
+from slackwater.spark.session.classic_connect import is_connect
+from slackwater.spark.session.reader_options import Options
+from slackwater.spark.session.settings import SessionSettings
+from slackwater.spark.streams.apply_changes import KeyedChanges
+from slackwater.spark.streams.connect_foreach_batch import remote_batch_writer
+from slackwater.spark.streams.server_python import require_server_python
+from slackwater.spark.streams.sink import CHECKPOINT, checkpoint_of, drain_batch, query_id
+
+_log = logging.getLogger(__name__)
+OPERATION = "STREAMING UPDATE"
+FREE_RETRIES = 3
+"""How often a micro-batch is run again before it locks the tables that it reads and writes."""
+
+TableFunction = Callable[..., DataFrame | None]
+"""What a batch means for a table: `f(batch)` gives rows to append, `f(batch, tx)` does as it likes in a transaction."""
+
+
+def stream(frame: DataFrame) -> Stream:
+    """The stream `frame`, to be written to several tables at once: `slackwater.stream(df).to(lake, {...}).start()`.
+
+    Raises InvalidArgument for a frame that is not of a stream.
+
+    >>> orders = spark.readStream.format("delta").load(flights)
+    >>> def count(batch, tx):
+    ...     return batch.groupBy("carrier").count().withColumn("at", F.lit(tx.current_timestamp()))
+    >>> tables = {"orders": lambda batch: batch, "counts": count}
+    """
+    if not getattr(frame, "isStreaming", False):
+        raise InvalidArgument(
+            "slackwater.stream takes the frame of a stream, as spark.readStream makes it, found "
+            f"{type(frame).__name__}{'' if not isinstance(frame, DataFrame) else ' that is read at once'}"
+        )
+    return Stream(frame)
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A frame of a stream, on its way to tables."""
+
+    frame: DataFrame
+
+    def __repr__(self) -> str:
+        return "<Stream: .to(lake, {name: function}) says into which tables>"
+
+    def to(self, lake: Lake, tables: Mapping[str, TableFunction]) -> LakeStreamWriter:
+        """What writes each micro-batch to the `tables` of the lake in one transaction, to be started.
+
+        For each table a function: of one argument, the batch, it gives the rows to append; of two, the batch and the
+        transaction, it may read and change any table of the lake, and what it gives, if anything, is appended to its
+        own. They are called in their order, and once more where the transaction is run again: three times as the others
+        are, then under locks, which others wait for. What other functions did to a table is seen.
+
+        Raises TableNotFound, InvalidArgument.
+        """
+        if not isinstance(lake, Lake):
+            raise InvalidArgument(f"the tables are those of a slackwater.Lake, found {type(lake).__name__}")
+        if not isinstance(tables, Mapping) or not tables:
+            raise InvalidArgument("say which tables: a function for each of their names, as in {'orders': lambda b: b}")
+        for name in tables:
+            lake.location(name)
+        return LakeStreamWriter(self.frame, lake, {name: _meaning(name, f) for name, f in tables.items()})
+
+
+@dataclass(frozen=True)
+class LakeStreamWriter:
+    """A stream into tables of a lake, not started yet; its methods are those of PySpark's DataStreamWriter."""
+
+    frame: DataFrame
+    lake: Lake
+    tables: Mapping[str, _BatchFunction]
+    given: Mapping[str, Any] = field(default_factory=dict)
+    mode: str = "append"
+    name: str | None = None
+    triggers: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} into {', '.join(self.tables)} of {self.lake!r}: not started>"
+
+    def _repr_html_(self) -> str:
+        return card_or_reason(type(self).__name__, ", ".join(self.tables), self._card)
+
+    def _card(self) -> Markup:
+        told = {**self.triggers, **self.given}
+        return card(
+            type(self).__name__,
+            self.name or "a stream without a name",
+            element("p", "into ", *(part for name in self.tables for part in (code(name), " ")), f"of {self.lake!r}"),
+            facts({"output mode": self.mode}),
+            settings({key: str(value) for key, value in told.items()}) if told else None,
+            badges=[badge("not started", "warn")],
+            note="start() gives the running query; each micro-batch is one transaction in all of the tables.",
+        )
+
+    def option(self, key: str, value: Any) -> LakeStreamWriter:
+        """An option: of the query `checkpointLocation`; of the appends `mergeSchema`, `userMetadata`, `userName`."""
+        return self.options(**{key: value})
+
+    def options(self, **options: Any) -> LakeStreamWriter:
+        """As `option`, several."""
+        return replace(self, given={**self.given, **options})
+
+    def outputMode(self, outputMode: str) -> LakeStreamWriter:
+        """`append`, `update` or `complete`: which rows of an aggregation a batch has."""
+        return replace(self, mode=outputMode)
+
+    def queryName(self, queryName: str) -> LakeStreamWriter:
+        """The name of the query, as `spark.streams` shows it."""
+        return replace(self, name=queryName)
+
+    def trigger(self, **trigger: Any) -> LakeStreamWriter:
+        """When there is a batch: `availableNow=True`, `processingTime="10 seconds"`, `once=True`."""
+        return replace(self, triggers=trigger)
+
+    def start(self) -> Any:
+        """The running query, a StreamingQuery.
+
+        Raises InvalidArgument where neither `checkpointLocation` nor the session says where it keeps how far it is,
+        UnsupportedFeature where the server of a session through Connect has no Slackwater.
+        """
+        given = Options(self.given)
+        checkpoint = checkpoint_of(self.frame.sparkSession, given, self.name)
+        appending = {key: given[key] for key in given if key.lower() != CHECKPOINT.lower()}
+        batches = _BatchWriter(self.lake, self.tables, checkpoint, appending, self.mode)
+        plain = self.frame.writeStream.outputMode(self.mode).option(CHECKPOINT, checkpoint)
+        if self.name is not None:
+            plain = plain.queryName(self.name)
+        if self.triggers:
+            plain = plain.trigger(**self.triggers)
+        connect = is_connect(self.frame.sparkSession)
+        if connect:
+            require_server_python(self.frame.sparkSession)
+        return plain.foreachBatch(remote_batch_writer(batches.on) if connect else batches.write).start()
+
+
+@dataclass(frozen=True)
+class _BatchWriter:
+    """What writes the micro-batches of one query."""
+
+    lake: Lake
+    tables: Mapping[str, _BatchFunction]
+    checkpoint: str
+    options: Mapping[str, Any]
+    output_mode: str
+
+    def on(self, spark: SparkSession) -> _BatchWriter:  # noqa: ARG002  (the lake is opened where this arrives)
+        """The same in another process."""
+        return self
+
+    def write(self, frame: DataFrame, batch_id: int) -> None:
+        """Commit a batch to all tables, unless they have it already."""
+        spark = frame.sparkSession
+        app_id = query_id(spark, self.checkpoint)
+        # Each function reads the batch, and all must read the same.
+        several = len(self.tables) > 1
+        batch = frame.persist() if several else frame
+        try:
+            transaction = self._committed(batch, batch_id, app_id)
+        finally:
+            if several:
+                batch.unpersist()
+        if transaction is None:
+            _log.info("%s: batch %d of query %s is in the tables already, it was skipped", self, batch_id, app_id)
+            drain_batch(frame)
+        else:
+            told = transaction.commit_timestamp.isoformat()
+            _log.info("%s: batch %d of query %s is in the tables as of %s", self, batch_id, app_id, told)
+
+    def __str__(self) -> str:
+        return ", ".join(self.tables)
+
+    def _committed(self, batch: DataFrame, batch_id: int, app_id: str) -> LakeTransaction | None:
+        """The transaction that the batch became; None where it was one before."""
+
+        def work(transaction: LakeTransaction) -> LakeTransaction | None:
+            return transaction if self._apply(transaction, batch, batch_id, app_id) else None
+
+        spark = batch.sparkSession
+        try:
+            return self.lake.run(work, FREE_RETRIES, spark=spark)
+        except CommitError as error:
+            if not error.retryable:
+                raise
+            # A query that reads what another one writes may lose whenever that has a batch.
+            _log.info("%s: batch %d of query %s is done under locks: %s", self, batch_id, app_id, error)
+            return self.lake.run(work, RETRIES, spark=spark, control=LOCKING, writes=list(self.tables))
+
+    def _apply(self, transaction: LakeTransaction, batch: DataFrame, batch_id: int, app_id: str) -> bool:
+        """Do in the transaction what the batch means; False where a table has it, and so all of them do."""
+        progress = {name: transaction.log(name).application_version(app_id) for name in self.tables}
+        if any(version is not None and version >= batch_id for version in progress.values()):
+            return False
+        for name, meaning in self.tables.items():
+            table = transaction.table(name)
+            rows = meaning.rows(name, batch, transaction)
+            if rows is not None:
+                table.append(rows, **self.options)
+        who = Options(self.options).get("userName", SessionSettings.of(batch.sparkSession).user_name)
+        parameters = {"outputMode": self.output_mode.capitalize(), "queryId": app_id, "epochId": str(batch_id)}
+        for name in dict.fromkeys([*self.tables, *transaction.written]):
+            told = transaction.log(name)
+            told.set_transaction(app_id, batch_id)
+            told.commit(OPERATION, parameters, user_name=who)
+        return True
+
+
+@dataclass(frozen=True)
+class _BatchFunction:
+    """What a batch means for a table, by a function of the batch, or of the transaction too."""
+
+    function: TableFunction
+    takes_transaction: bool
+
+    def rows(self, name: str, batch: DataFrame, transaction: LakeTransaction) -> DataFrame | None:
+        """The rows to append to the table `name`; None where the function did what there is to do itself."""
+        rows = self.function(batch, transaction) if self.takes_transaction else self.function(batch)
+        if rows is None and not self.takes_transaction:
+            raise InvalidArgument(f"the function for the table {name} is to give the rows to append, it gave None")
+        if rows is not None and not isinstance(rows, DataFrame):
+            raise InvalidArgument(
+                f"the function for the table {name} is to give a DataFrame, it gave {type(rows).__name__}"
+            )
+        return rows
+
+
+def _meaning(name: str, function: Any) -> _BatchFunction:
+    """As `Stream.to` takes it. Raises InvalidArgument for what takes neither the batch, nor it and the transaction."""
+    if isinstance(function, KeyedChanges):
+        return _BatchFunction(function.to(name), takes_transaction=True)
+    if not callable(function):
+        raise InvalidArgument(f"for the table {name} a function is needed, found {type(function).__name__}")
+    wanted = [
+        parameter
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+        and parameter.default is parameter.empty
+    ]
+    if len(wanted) not in (1, 2):
+        raise InvalidArgument(
+            f"the function for the table {name} takes the batch, or the batch and the transaction, found "
+            f"{len(wanted)} arguments"
+        )
+    return _BatchFunction(function, takes_transaction=len(wanted) == 2)

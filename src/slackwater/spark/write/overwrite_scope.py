@@ -1,0 +1,174 @@
+"""What an overwrite removes: the whole table, the partitions that the new rows are in, or the rows of a condition.
+
+Source: delta-spark's `replaceWhere` and `partitionOverwriteMode`; delta-protocol.md "Add File and Remove File".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as spark_types
+
+from slackwater.errors import InvalidArgument
+from slackwater.log.file_actions import ADD_SCHEMA
+from slackwater.predicate.predicate import And, Comparison, Constant, IsNull, Or, Predicate
+from slackwater.protocol.actions.files import AddFile
+from slackwater.protocol.actions.partition_values import parse_partition_column
+from slackwater.protocol.features import row_tracking
+from slackwater.protocol.features.sql_columns import read_columns
+from slackwater.scan.snapshot import Snapshot
+from slackwater.spark.read.table_scan import ScanOptions, TableScan
+from slackwater.spark.session.classic_connect import empty_frame
+from slackwater.spark.session.types import to_spark_type
+from slackwater.spark.write.row_checks import RowCheck, expressions_named
+
+_FILE = "__slackwater_file_number"
+
+
+@dataclass(frozen=True)
+class OverwriteScope:
+    """Files that go, as ADD_SCHEMA, and the condition on rows under which they were chosen.
+
+    `survivors`: the rows of these files that stay and must be written again; None where every row goes. `deleted`:
+    the rows that go, where some of their files' rows stay.
+    """
+
+    files: pa.Table
+    predicate: Predicate
+    survivors: DataFrame | None = None
+    deleted: DataFrame | None = None
+
+
+def whole_table(snapshot: Snapshot) -> OverwriteScope:
+    """Every file of the table."""
+    return OverwriteScope(snapshot.live_files(ADD_SCHEMA.names), Constant(True))
+
+
+def partitions_of(snapshot: Snapshot, adds: Sequence[AddFile], zone: str) -> OverwriteScope:
+    """Every file of a partition that one of `adds` is in."""
+    names = snapshot.metadata.partition_columns
+    physical = [snapshot.physical_paths.get((name,), (name,))[0] for name in names]
+    keys = {tuple(add.partition_values[p] or None for p in physical) for add in adds}
+    predicate = Or(tuple(_is_partition(snapshot, names, key, zone) for key in sorted(keys, key=repr)))
+    if not keys:
+        return OverwriteScope(ADD_SCHEMA.empty_table(), Constant(False))
+    if not names:
+        return whole_table(snapshot)
+    candidates = snapshot.files(predicate, ADD_SCHEMA.names, zone)
+    wanted = set(_keys(snapshot, [dict(zip(physical, key, strict=True)) for key in keys], zone))
+    found = _keys(snapshot, [dict(v) for v in candidates["partitionValues"].to_pylist()], zone)
+    return OverwriteScope(candidates.filter(pa.array([key in wanted for key in found], pa.bool_())), predicate)
+
+
+def rows_where(spark: SparkSession, snapshot: Snapshot, condition: str, way: str | None = None) -> OverwriteScope:
+    """The files that hold rows for which the SQL text `condition` is true, and what of their rows stays.
+
+    These are read by `way`, as `choose_transport` takes it. Raises InvalidArgument for text that is no condition on this table.
+    """
+    tracked = row_tracking.is_enabled(snapshot.configuration)
+    scan = TableScan(spark, snapshot, ScanOptions(row_tracking=tracked, rows=way))
+    with expressions_named(f"replaceWhere {condition!r}"):
+        _validate(scan, condition)
+        read = read_columns(condition, snapshot.schema)
+        predicate = scan.predicate(condition)
+    candidates = snapshot.files(predicate, ADD_SCHEMA.names, scan.zone)
+    if not candidates.num_rows:
+        return OverwriteScope(candidates, predicate)
+    partitions = {name.lower() for name in snapshot.metadata.partition_columns}
+    if {path[0].lower() for path in read} <= partitions:
+        return OverwriteScope(partitions_where(scan, candidates, condition), predicate)
+    frame = scan.located(candidates).frame if tracked else scan.frame_of(candidates)
+    with expressions_named(f"replaceWhere {condition!r}"):
+        matches = F.coalesce(F.expr(condition), F.lit(False))
+        return OverwriteScope(candidates, predicate, frame.filter(~matches), frame.filter(matches))
+
+
+def require_partition_condition(snapshot: Snapshot, condition: str) -> None:
+    """Raise InvalidArgument where the condition of replaceWhere reads other columns than those of the partitions."""
+    partitions = {name.lower() for name in snapshot.metadata.partition_columns}
+    read = {path[0] for path in read_columns(condition, snapshot.schema)}
+    if others := sorted(name for name in read if name.lower() not in partitions):
+        raise InvalidArgument(
+            f"{snapshot.store.root_url}: replaceWhere reads {others}, which are no partition columns, and the setting "
+            "spark.databricks.delta.replaceWhere.dataColumns.enabled is false: name partition columns alone",
+            error_class="DELTA_NON_PARTITION_COLUMN_REFERENCE",
+        )
+
+
+def condition_check(condition: str, shows: Sequence[str]) -> RowCheck:
+    """Rows that replace those of `condition` must satisfy it themselves."""
+    return RowCheck(f"replaceWhere condition ({condition})", F.expr(condition), shows, "DELTA_REPLACE_WHERE_MISMATCH")
+
+
+def _validate(scan: TableScan, condition: str) -> None:
+    """Let Spark analyse the condition, also where no file would be read by it.
+
+    As that of a join it must be true or false for a row by itself: one that asks for chance has another answer each
+    time it is evaluated, for the rows that go, those that stay and those that come.
+    """
+    table = empty_frame(scan.spark, scan.output_schema)
+    nothing = scan.spark.range(0).select(F.col("id").alias(_FILE))
+    _ = table.join(nothing, F.expr(condition)).schema
+
+
+def partitions_where(scan: TableScan, candidates: pa.Table, condition: str | Column, alias: str = "t") -> pa.Table:
+    """Of files that a condition on partition columns leaves, those whose values make it true, as Spark has it.
+
+    The condition may name the table by `alias`.
+    """
+    snapshot, spark = scan.snapshot, scan.spark
+    values = [dict(v) for v in candidates["partitionValues"].to_pylist()]
+    distinct = list(dict.fromkeys(tuple(sorted(v.items(), key=lambda item: item[0])) for v in values))
+    typed = _typed_columns(snapshot, [dict(key) for key in distinct], scan.zone)
+    table = pa.table([pa.array(range(len(distinct)), pa.int64()), *typed.values()], names=[_FILE, *typed])
+    frame = spark.createDataFrame(table, schema=_spark_schema(snapshot))
+    column = F.expr(condition) if isinstance(condition, str) else condition
+    with expressions_named(f"the condition {condition!r}"):
+        kept = {distinct[row[_FILE]] for row in frame.alias(alias).filter(column).select(_FILE).collect()}
+    keys = [tuple(sorted(v.items(), key=lambda item: item[0])) for v in values]
+    return candidates.filter(pa.array([key in kept for key in keys], pa.bool_()))
+
+
+def _spark_schema(snapshot: Snapshot) -> spark_types.StructType:
+    schema = spark_types.StructType().add(_FILE, "long")
+    for name in snapshot.metadata.partition_columns:
+        column = snapshot.schema.get(name)
+        assert column is not None  # noqa: S101  (the snapshot was read by them)
+        schema = schema.add(name, to_spark_type(column.type))
+    return schema
+
+
+def _typed_columns(snapshot: Snapshot, values: Sequence[dict[str, str | None]], zone: str) -> dict[str, pa.Array]:
+    """The typed values of each partition column, by display name."""
+    typed: dict[str, pa.Array] = {}
+    for name in snapshot.metadata.partition_columns:
+        column = snapshot.schema.get(name)
+        assert column is not None  # noqa: S101
+        physical = snapshot.physical_paths.get((name,), (name,))[0]
+        typed[name] = parse_partition_column(
+            pa.array([v.get(physical) for v in values], pa.string()), column.type, zone
+        )
+    return typed
+
+
+def _typed(snapshot: Snapshot, values: Sequence[dict[str, str | None]], zone: str) -> list[tuple[object, ...]]:
+    columns = [column.to_pylist() for column in _typed_columns(snapshot, values, zone).values()]
+    return list(zip(*columns, strict=True))
+
+
+def _keys(snapshot: Snapshot, values: Sequence[dict[str, str | None]], zone: str) -> list[tuple[str, ...]]:
+    """What tells one partition from another: by value, not by the text that a writer chose; NaN is one value."""
+    return [tuple(map(repr, row)) for row in _typed(snapshot, values, zone)]
+
+
+def _is_partition(snapshot: Snapshot, names: Sequence[str], key: Sequence[str | None], zone: str) -> Predicate:
+    physical = [snapshot.physical_paths.get((name,), (name,))[0] for name in names]
+    (typed,) = _typed(snapshot, [dict(zip(physical, key, strict=True))], zone)
+    tests: list[Predicate] = []
+    for name, value in zip(names, typed, strict=True):
+        tests.append(IsNull((name,)) if value is None else Comparison((name,), "=", value))  # type: ignore[arg-type]
+    return And(tuple(tests))

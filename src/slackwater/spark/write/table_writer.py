@@ -1,0 +1,261 @@
+"""Writing rows for one table: rules, layout and statistics as its protocol and metadata want them.
+
+Source: delta-protocol.md "Requirements for Writers"; docs/architecture.md "The life of a write".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from slackwater.errors import SlackwaterError
+from slackwater.log.table import Table
+from slackwater.protocol.actions.actions import DomainMetadata, Metadata
+from slackwater.protocol.actions.files import AddCDCFile, AddFile
+from slackwater.protocol.features import clustering, iceberg_compat
+from slackwater.protocol.features.column_mapping import physical_name
+from slackwater.protocol.features.identity_columns import IdentityColumn, with_high_water_marks
+from slackwater.protocol.features.write_expressions import WriteExpressions, row_rules
+from slackwater.protocol.properties.properties import (
+    COMPRESSION_CODEC,
+    MATERIALIZED_ROW_COMMIT_VERSION,
+    MATERIALIZED_ROW_ID,
+    WRITE_PARTITION_COLUMNS,
+    TableProperties,
+)
+from slackwater.protocol.schema.schema import StructType, schema_to_json
+from slackwater.protocol.table_configuration import TableConfiguration
+from slackwater.scan.file_changes import CHANGE_TYPE
+from slackwater.spark.lake.transaction_time import TransactionTime
+from slackwater.spark.read.row_addresses import KEPT_COMMIT_VERSION, KEPT_ROW_ID
+from slackwater.spark.write.files.data_files import FileLayout, WrittenFiles, write_data_files
+from slackwater.spark.write.identity_values import generated_extremes
+from slackwater.spark.write.row_checks import CheckOutcomeUnknown, RowCheck, violations_named
+from slackwater.spark.write.row_preparation import PreparedRows, prepare_changed_rows, prepare_rows
+from slackwater.spark.write.store_assignment import name_overflow_errors
+from slackwater.stats.footers import stats_leaves
+from slackwater.storage.store import ObjectStore
+from slackwater.transaction.table.nested_field_ids import with_nested_field_ids
+
+CHANGE_DATA = "_change_data"
+"""The directory of change data files."""
+
+
+@dataclass(frozen=True)
+class TableWriter:
+    """The side of a table that rows see: where it is, and what its protocol, metadata and domains ask of them.
+
+    They are written by `way`, as `choose_transport` takes it.
+    """
+
+    table: Table
+    configuration: TableConfiguration
+    domains: Mapping[str, DomainMetadata] = field(default_factory=dict)
+    way: str | None = None
+
+    @property
+    def metadata(self) -> Metadata:
+        """The table's metadata."""
+        return self.configuration.metadata
+
+    @property
+    def schema(self) -> StructType:
+        """The table's schema, by display names."""
+        return self.configuration.schema
+
+    @property
+    def properties(self) -> TableProperties:
+        """The table's properties."""
+        return self.configuration.properties
+
+    @property
+    def mode(self) -> str:
+        """The column mapping mode."""
+        return self.configuration.column_mapping_mode
+
+    @cached_property
+    def rules(self) -> WriteExpressions:
+        """What every row must satisfy, and what the table generates."""
+        rules = row_rules(self.configuration)
+        return rules if self._time is None else self._time.of_rules(rules, self.schema)
+
+    @property
+    def _time(self) -> TransactionTime | None:
+        return TransactionTime.of(self.table)
+
+    def layout(self, hidden: Sequence[str] = ()) -> FileLayout:
+        """How rows become files; `hidden` names columns that go into the files and are not in the schema."""
+        clustered = clustering.physical_columns(self.domains.get(clustering.DOMAIN), self.table.root_url)
+        identity = [(self._physical(i.name),) for i in self.rules.identity]
+        leaves = stats_leaves(
+            self.schema, self.mode, self.metadata.partition_columns, self.properties, [*clustered, *identity]
+        )
+        return FileLayout(
+            self.schema,
+            self.metadata.partition_columns,
+            self.mode,
+            leaves,
+            iceberg_compat.materializes_partition_values(self.configuration)
+            or self.properties.flag(WRITE_PARTITION_COLUMNS),
+            hidden,
+            self._finish(),
+        )
+
+    def write(
+        self,
+        frame: DataFrame,
+        parquet: Mapping[str, str],
+        data_change: bool = True,
+        extra_checks: Sequence[RowCheck] = (),
+        change_type: str | None = None,
+    ) -> WriteResult:
+        """Write the rows of `frame`, whose columns are matched by name, completed and checked.
+
+        With `change_type` the files also serve as change data files. Raises InvariantViolationException for a row
+        that breaks a rule, InvalidArgument for columns that do not fit. Nothing stays behind where it raises.
+        """
+        self._require_own_time(frame.sparkSession)
+        ready = prepare_rows(frame, self.schema, self.rules, extra_checks, self.metadata.partition_columns)
+
+        def write(rows: DataFrame, require: Callable[[], None] | None) -> WriteResult:
+            typed, hidden = _with_change_type(rows, change_type)
+            return self.rewrite(typed, parquet, data_change, hidden, require)
+
+        files = self._write_checked(ready, write).files
+        return WriteResult(files, self._with_marks(ready.generated, files.adds))
+
+    def write_changed(
+        self,
+        frame: DataFrame,
+        changed: Column | None = None,
+        recomputed: Mapping[str, Column] | None = None,
+        hidden: Sequence[str] = (),
+    ) -> WriteResult:
+        """Write rows of which some are `changed` (None: each), see `prepare_changed_rows`, with columns that are `hidden`.
+
+        Raises InvariantViolationException for a changed row that breaks a rule. Nothing stays behind where it raises.
+        """
+        self._require_own_time(frame.sparkSession)
+        ready = prepare_changed_rows(
+            frame, self.schema, self.rules, changed, recomputed, self.metadata.partition_columns
+        )
+        return self._write_checked(ready, lambda rows, require: self.rewrite(rows, {}, hidden=hidden, require=require))
+
+    def with_kept_ids(self, frame: DataFrame) -> tuple[DataFrame, list[str]]:
+        """`frame` with its KEPT_ROW_ID and KEPT_COMMIT_VERSION under the names that the table has for them, if any.
+
+        Source: delta-protocol.md "Writer Requirements for Row Tracking".
+        """
+        if KEPT_ROW_ID not in frame.columns:
+            return frame, []
+        names = {
+            KEPT_ROW_ID: self.properties[MATERIALIZED_ROW_ID],
+            KEPT_COMMIT_VERSION: self.properties[MATERIALIZED_ROW_COMMIT_VERSION],
+        }
+        return frame.withColumnsRenamed(names), list(names.values())
+
+    def rewrite(
+        self,
+        frame: DataFrame,
+        parquet: Mapping[str, str],
+        data_change: bool = True,
+        hidden: Sequence[str] = (),
+        require: Callable[[], None] | None = None,
+    ) -> WriteResult:
+        """Write rows that the table holds already into new files, unchanged; `require` as `write_data_files`."""
+        files = write_data_files(
+            frame,
+            self.table.store,
+            self.layout(hidden),
+            self.parquet_options(parquet),
+            data_change,
+            require=require,
+            way=self.way,
+        )
+        return WriteResult(files)
+
+    def write_changes(self, frame: DataFrame, change_type: str | None, parquet: Mapping[str, str]) -> WriteResult:
+        """Write rows of the table as change data files; without `change_type` they bring their own."""
+        rows, _ = _with_change_type(frame, change_type)
+        layout = self.layout([CHANGE_TYPE])
+        files = write_data_files(
+            rows, self.table.store, layout, self.parquet_options(parquet), directory=CHANGE_DATA, way=self.way
+        )
+        return WriteResult(files, None, is_change_data=True)
+
+    def _write_checked(self, ready: PreparedRows, write: Callable[..., WriteResult]) -> WriteResult:
+        """What `write` makes of rows and of what is required of them when they are written."""
+        where = self.table.root_url
+        with name_overflow_errors(where), violations_named(ready.token, where):
+            try:
+                return write(ready.checked.frame, partial(ready.checked.require, where))
+            except CheckOutcomeUnknown:
+                return write(ready.checked.failing, None)
+            except PySparkException as error:
+                if not isinstance(error, SlackwaterError):
+                    ready.checked.require_after_failure(where)
+                raise
+
+    def _require_own_time(self, spark: SparkSession) -> None:
+        if self._time is not None:
+            self._time.require_rules(self.rules, self.schema, spark)
+
+    def parquet_options(self, options: Mapping[str, str]) -> dict[str, str]:
+        """The writer's options; the table's own codec where they name none."""
+        codec = self.properties.get(COMPRESSION_CODEC)
+        return {**({"compression": codec} if codec else {}), **options}
+
+    def _with_marks(self, generated: Sequence[IdentityColumn], adds: Sequence[AddFile]) -> Metadata | None:
+        extremes = generated_extremes(adds, [(i, self._physical(i.name)) for i in generated])
+        if not extremes:
+            return None
+        return replace(self.metadata, schema_string=schema_to_json(with_high_water_marks(self.schema, extremes)))
+
+    def _physical(self, name: str) -> str:
+        column = self.schema.get(name)
+        return name if column is None else physical_name(column, self.mode)
+
+    def _finish(self) -> Callable[[ObjectStore, str], None] | None:
+        """Parquet ids for what arrays and maps hold, which Spark's writer cannot give."""
+        if iceberg_compat.active_version(self.configuration) != 2:
+            return None
+        return with_nested_field_ids(self.schema, self.mode)
+
+
+@dataclass(frozen=True)
+class WriteResult:
+    """Files that are written and not committed; `metadata` is new where identity columns moved on.
+
+    `is_optimized`: rows were dealt anew for the files to be fewer.
+    """
+
+    files: WrittenFiles
+    metadata: Metadata | None = None
+    is_change_data: bool = False
+    is_optimized: bool = False
+
+    @property
+    def adds(self) -> list[AddFile]:
+        """The files to add; none where they are change data files."""
+        return [] if self.is_change_data else self.files.adds
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows were written."""
+        return sum(add.num_records or 0 for add in self.files.adds)
+
+    @property
+    def change_files(self) -> list[AddCDCFile]:
+        """The change data files to add."""
+        return [AddCDCFile(a.path, a.partition_values, a.size) for a in self.files.adds if self.is_change_data]
+
+
+def _with_change_type(frame: DataFrame, change_type: str | None) -> tuple[DataFrame, tuple[str, ...]]:
+    if change_type is None:
+        return frame, ()
+    return frame.withColumn(CHANGE_TYPE, F.lit(change_type)), (CHANGE_TYPE,)
