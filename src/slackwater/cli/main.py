@@ -11,20 +11,20 @@ from typer.core import TyperGroup
 
 from slackwater.cli.lake.lake import lake_app
 from slackwater.cli.lake.serve import serve, token_app
-from slackwater.cli.pictures.layout import layout_command
-from slackwater.cli.pictures.timeline import timeline_command
 from slackwater.cli.render import print_error, show_warning
 from slackwater.cli.rows.diff import diff_command
-from slackwater.cli.rows.looks import count_command, head_command
+from slackwater.cli.rows.head_count import count_command, head_command
 from slackwater.cli.rows.query import query_command
 from slackwater.cli.table.convert import convert_command, generate_command
 from slackwater.cli.table.describe import detail, files, schema
 from slackwater.cli.table.history import history
-from slackwater.cli.table.log import log_app
-from slackwater.cli.table.services import clone_command, restore_command, vacuum_command
-from slackwater.cli.table.streams import stream_state_command
+from slackwater.cli.table.log_commands import log_app
+from slackwater.cli.table.maintenance_commands import clone_command, restore_command, vacuum_command
+from slackwater.cli.table.spark_only_commands import register
+from slackwater.cli.table.stream_state import stream_state_command
 from slackwater.cli.table.verify import verify_command
-from slackwater.cli.table.with_spark import register
+from slackwater.cli.visualize.layout import layout_command
+from slackwater.cli.visualize.timeline import timeline_command
 from slackwater.errors import CheckpointFallbackWarning, SlackwaterError
 from slackwater.version import __version__
 

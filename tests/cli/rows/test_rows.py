@@ -17,8 +17,8 @@ import pyarrow as pa
 import pytest
 
 from slackwater.cli.rows import query
-from slackwater.cli.rows.columns_read import columns_read
-from slackwater.cli.rows.values import plain, records_of
+from slackwater.cli.rows.cell_format import plain, records_of
+from slackwater.cli.rows.column_pruning import columns_read
 from slackwater.errors import PathNotAllowed
 from slackwater.scan.snapshot import Snapshot
 from slackwater.scan.version_diff import difference

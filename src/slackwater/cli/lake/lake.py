@@ -6,9 +6,9 @@ import typer
 
 from slackwater.cli.lake import tables
 from slackwater.cli.lake.activity import locks_command, transactions_command
-from slackwater.cli.lake.creation import create_command
-from slackwater.cli.lake.disasters import backup_command, recover_command
-from slackwater.cli.lake.times import as_of_command, history_command
+from slackwater.cli.lake.backup_recover import backup_command, recover_command
+from slackwater.cli.lake.create import create_command
+from slackwater.cli.lake.history_commands import as_of_command, history_command
 
 lake_app = typer.Typer(help="Named tables under a commit owner.", no_args_is_help=True)
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slackwater.cli.arguments import AsCsv, AsJson, StorageOption, form_of
-from slackwater.cli.lake.opening import (
+from slackwater.cli.lake.lake_argument import (
     WORK_S,
     AnyTableName,
     CaFile,
@@ -20,6 +19,7 @@ from slackwater.cli.lake.opening import (
     moment,
     opened,
 )
+from slackwater.cli.progress import working
 from slackwater.cli.render import (
     Form,
     print_csv,
@@ -31,8 +31,8 @@ from slackwater.cli.render import (
     print_rows,
     table,
 )
+from slackwater.cli.shared_arguments import AsCsv, AsJson, StorageOption, form_of
 from slackwater.cli.watch import Watch, watched
-from slackwater.cli.working import working
 from slackwater.html.number_format import format_bytes
 
 if TYPE_CHECKING:

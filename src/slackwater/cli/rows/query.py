@@ -10,11 +10,11 @@ from typing import Annotated, Any
 import pyarrow as pa
 import typer
 
-from slackwater.cli.arguments import AsCsv, AsJson, Outside, StorageOption, form_of, storage_options
-from slackwater.cli.key_values import key_values
+from slackwater.cli.key_value_options import key_values
+from slackwater.cli.progress import working
 from slackwater.cli.render import print_note
-from slackwater.cli.rows.values import show_rows
-from slackwater.cli.working import working
+from slackwater.cli.rows.cell_format import show_rows
+from slackwater.cli.shared_arguments import AsCsv, AsJson, Outside, StorageOption, form_of, storage_options
 from slackwater.errors import InvalidArgument
 from slackwater.html.number_format import counted
 from slackwater.scan.snapshot import Snapshot
@@ -41,8 +41,8 @@ def query_command(
     the columns that the query names are read, into memory.
     """
     # The parser is loaded for those who ask something.
-    from slackwater.cli.rows.columns_read import columns_read
-    from slackwater.cli.rows.plain_queries import answered
+    from slackwater.cli.rows.column_pruning import columns_read
+    from slackwater.cli.rows.sqlglot_engine import answered
 
     form = form_of(as_json, as_csv)
     engine = _engine()

@@ -8,7 +8,8 @@ import orjson
 import typer
 from rich.text import Text
 
-from slackwater.cli.arguments import (
+from slackwater.cli.render import Form, print_csv, print_human, print_json, print_note, print_rows, table
+from slackwater.cli.shared_arguments import (
     AsCsv,
     AsJson,
     Limit,
@@ -19,8 +20,7 @@ from slackwater.cli.arguments import (
     form_of,
     loaded,
 )
-from slackwater.cli.render import Form, print_csv, print_human, print_json, print_note, print_rows, table
-from slackwater.cli.table.files import RECORD, account, list_files
+from slackwater.cli.table.file_listing import RECORD, account, list_files
 from slackwater.cli.table.schema import COLUMN_RECORD, column_records, schema_tree
 from slackwater.html.number_format import format_bytes, iso, visible
 from slackwater.log.table_detail import describe_detail

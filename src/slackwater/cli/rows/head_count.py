@@ -8,7 +8,10 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from slackwater.cli.arguments import (
+from slackwater.cli.progress import working
+from slackwater.cli.render import Form, print_csv, print_human, print_json
+from slackwater.cli.rows.cell_format import show_rows
+from slackwater.cli.shared_arguments import (
     AsCsv,
     AsJson,
     Outside,
@@ -19,9 +22,6 @@ from slackwater.cli.arguments import (
     form_of,
     loaded,
 )
-from slackwater.cli.render import Form, print_csv, print_human, print_json
-from slackwater.cli.rows.values import show_rows
-from slackwater.cli.working import working
 from slackwater.scan.row_count import count_rows
 
 _Where = Annotated[

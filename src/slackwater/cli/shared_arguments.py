@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from slackwater.cli.key_values import key_values
+from slackwater.cli.key_value_options import key_values
 from slackwater.cli.render import Form
 from slackwater.errors import InvalidArgument
 from slackwater.log.history import to_ms

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from slackwater.cli.rows.plain_queries import answered
+from slackwater.cli.rows.sqlglot_engine import answered
 from slackwater.errors import InvalidArgument
 from slackwater.protocol.schema.schema import BOOLEAN, DATE, DOUBLE, LONG, STRING, StructField, StructType
 from tests.people.mistakes import require_plain

@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-from slackwater.cli.arguments import (
+from slackwater.cli.progress import working
+from slackwater.cli.render import Form, print_csv, print_done, print_json, print_note
+from slackwater.cli.shared_arguments import (
     AsCsv,
     AsJson,
     Outside,
@@ -17,8 +19,6 @@ from slackwater.cli.arguments import (
     moment_ms,
     storage_options,
 )
-from slackwater.cli.render import Form, print_csv, print_done, print_json, print_note
-from slackwater.cli.working import working
 from slackwater.html.number_format import counted, format_bytes
 from slackwater.log.table import Table
 from slackwater.maintenance.clone import shallow_clone
