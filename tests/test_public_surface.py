@@ -221,7 +221,8 @@ sys.modules["pyspark"] = None
 import slackwater
 assert slackwater.Snapshot.load(sys.argv[1]).version == 1
 loaded = {name for name in sys.modules if name.startswith("slackwater.spark")}
-ours = {"slackwater.spark", *(f"slackwater.spark.{name}" for name in ("exception_bases", "missing_enable_hint", "import_hooks"))}
+hooks = ("exception_bases", "missing_enable_hint", "import_hooks")
+ours = {"slackwater.spark", *(f"slackwater.spark.{name}" for name in hooks)}
 assert loaded == ours, loaded
 assert slackwater.errors.SlackwaterError.__mro__[-3:] == (Exception, BaseException, object)
 try:

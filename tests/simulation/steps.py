@@ -1,7 +1,7 @@
 """What an owner does for its clients, one piece after the other: each `yield` lets everybody else go on.
 
-These are the loops of `CommitPipeline`, `LockManager.lock` and `TimeSlices.cut`, which wait; here a piece that would wait is left
-to be tried again. All pieces are the owner's own. A process that crashes is not resumed.
+These are the loops of `CommitPipeline`, `LockManager.lock` and `TimeSlices.cut`, which wait; here a piece that would
+wait is left to be tried again. All pieces are the owner's own. A process that crashes is not resumed.
 """
 
 from __future__ import annotations

@@ -48,9 +48,9 @@ UNREADABLE = (ValueError, pa.ArrowException, OSError)
 class Split:
     """The row groups of the file at `place` that begin in bytes `start` to `end`; None is the file's end.
 
-    `place` is as `resolve_file` gives it. `deleted`: the indexes of rows in the file that are left out; `only`: those of
-    the rows that are read, where it is not all. `constants`: the values of further columns, one of each for all rows.
-    `size_bytes`: the file's size, where the log says it.
+    `place` is as `resolve_file` gives it. `deleted`: the indexes of rows in the file that are left out; `only`: those
+    of the rows that are read, where it is not all. `constants`: the values of further columns, one of each for all
+    rows. `size_bytes`: the file's size, where the log says it.
     """
 
     place: str

@@ -88,8 +88,8 @@ class DmlResult:
 class DmlCommand:
     """A DELETE, UPDATE or MERGE on the newest version of `table`.
 
-    Rows go by `way`, as `choose_transport` takes it. Files that are written are taken away again unless the commit landed or may
-    have landed. Raises TableNotFound, and UnsupportedFeature for a table that cannot be written.
+    Rows go by `way`, as `choose_transport` takes it. Files that are written are taken away again unless the commit
+    landed or may have landed. Raises TableNotFound, and UnsupportedFeature for a table that cannot be written.
     """
 
     is_by_application = True

@@ -74,8 +74,8 @@ class ScanOptions:
     """What a reader may be asked for besides the version.
 
     `row_tracking` adds `_row_id` and `_row_commit_version`; `replay` is `spark`, `driver` or None (by the log's size);
-    `rows` is how rows travel, as `choose_transport` takes it. With `says_not_null`, columns that are NOT NULL are not nullable:
-    right for rows of just the version whose schema is read.
+    `rows` is how rows travel, as `choose_transport` takes it. With `says_not_null`, columns that are NOT NULL are not
+    nullable: right for rows of just the version whose schema is read.
     """
 
     row_tracking: bool = False

@@ -56,8 +56,8 @@ def _placed(given: spark_types.DataType, wanted: DataType) -> spark_types.DataTy
 def aligned_column(given: StructField, wanted: StructField, value: Column | None = None) -> Column:
     """The column `given` of a frame as the table's `wanted`: same type, fields in the table's order and spelling.
 
-    Fields that the value lacks are null. The types fit: see `slackwater.protocol.schema_changes.merge_schema`. `value` stands in for
-    the column of that name.
+    Fields that the value lacks are null. The types fit: see `slackwater.protocol.schema_changes.merge_schema`. `value`
+    stands in for the column of that name.
     """
     source = F.col(quoted(given.name)) if value is None else value
     return _as_type(source, given.type, wanted.type).alias(wanted.name)

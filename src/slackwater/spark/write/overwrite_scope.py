@@ -67,7 +67,8 @@ def partitions_of(snapshot: Snapshot, adds: Sequence[AddFile], zone: str) -> Ove
 def rows_where(spark: SparkSession, snapshot: Snapshot, condition: str, way: str | None = None) -> OverwriteScope:
     """The files that hold rows for which the SQL text `condition` is true, and what of their rows stays.
 
-    These are read by `way`, as `choose_transport` takes it. Raises InvalidArgument for text that is no condition on this table.
+    These are read by `way`, as `choose_transport` takes it. Raises InvalidArgument for text that is no condition on
+    this table.
     """
     tracked = row_tracking.is_enabled(snapshot.configuration)
     scan = TableScan(spark, snapshot, ScanOptions(row_tracking=tracked, rows=way))

@@ -136,7 +136,7 @@ class TableWriter:
         recomputed: Mapping[str, Column] | None = None,
         hidden: Sequence[str] = (),
     ) -> WriteResult:
-        """Write rows of which some are `changed` (None: each), see `prepare_changed_rows`, with columns that are `hidden`.
+        """Write rows of which some are `changed` (None: each), with the columns `hidden`. See `prepare_changed_rows`.
 
         Raises InvariantViolationException for a changed row that breaks a rule. Nothing stays behind where it raises.
         """

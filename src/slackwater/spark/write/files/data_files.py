@@ -106,12 +106,11 @@ def write_data_files(
 
     `options` are those of Spark's Parquet writer; the files get into `directory`, by default into the table's root, in
     directories named after partition values. With `partition`, values as the log has them, all rows are of that one.
-    Files without rows are left out. Rows go by `way`, as `choose_transport` takes it. `require` is called when the rows are
-    written, and no file has its place yet: it raises where they must not be in the table. Nothing stays behind where
-    anything raises.
-    Raises UnsupportedFeature where neither Spark nor its executors can write there; StorageRefused where the table's
-    directory cannot be written to, or is another one for Spark than for this process; StorageError where a file in it
-    cannot be written, or the files do not hold as many rows as Spark wrote.
+    Files without rows are left out. Rows go by `way`, as `choose_transport` takes it. `require` is called when the rows
+    are written, and no file has its place yet: it raises where they must not be in the table. Nothing stays behind
+    where anything raises. Raises UnsupportedFeature where neither Spark nor its executors can write there;
+    StorageRefused where the table's directory cannot be written to, or is another one for Spark than for this process;
+    StorageError where a file in it cannot be written, or the files do not hold as many rows as Spark wrote.
     """
     by_arrow = choose_transport(frame.sparkSession, store, way) == RowTransport.ARROW
     written = WrittenFiles(store)
