@@ -63,7 +63,7 @@ def now_of(owner: EmbeddedOwner) -> int:
 def is_blocked(owner: EmbeddedOwner, table: Table) -> bool:
     """Whether a commit of somebody else to the table has to wait."""
     request = table.request(table.latest + 1)
-    attempt = Attempt.alone(request, request.commit_id, "nobody", 30_000)
+    attempt = Attempt.for_single_table(request, request.commit_id, "nobody", 30_000)
     (outcome,) = owner._commits._allocate_batch([attempt])
     return isinstance(outcome, WaitForLock)
 
@@ -131,7 +131,7 @@ def test_a_version_that_is_being_staged_is_not_taken_away_by_a_clock_that_is_ahe
     two = Two(lake, skew_ms)
     request = two.a.request(1)
     lease_ms = 30_000
-    attempt = Attempt.alone(request, request.commit_id, foreign_holder(), lease_ms)
+    attempt = Attempt.for_single_table(request, request.commit_id, foreign_holder(), lease_ms)
     two.one._commits._allocate_batch([attempt])
     two.later(lease_ms // 2)
     two.other.repair()

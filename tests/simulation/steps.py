@@ -103,7 +103,7 @@ def transaction(
 
 def lone_commit(world: World, process: Process, request: CommitRequest) -> Steps[CommitResponse | CommitConflict]:
     """As `CommitPipeline.commit`: somebody who knows of no transactions."""
-    answer = yield from _committed(world, process, process.owner._commits.alone(request))
+    answer = yield from _committed(world, process, process.owner._commits.single_table_attempt(request))
     if isinstance(answer, TransactionConflict):
         return CommitConflict(answer.latest_versions[request.table_id])
     return answer.commits[request.table_id]

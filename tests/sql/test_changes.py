@@ -76,7 +76,7 @@ def test_a_delete_has_a_table_and_a_condition(
 def test_a_delete_or_update_that_is_none_is_refused(text: str, expected: str) -> None:
     read = cursor(text)
     with pytest.raises(InvalidArgument, match=f"expected {expected}"):
-        (delete_of if read.sees("DELETE") else update_of)(read)
+        (delete_of if read.peek("DELETE") else update_of)(read)
 
 
 def test_an_alias_has_one_part() -> None:

@@ -179,10 +179,10 @@ def test_a_semicolon_within_a_statement_is_unexpected() -> None:
 
 def test_words_are_taken_all_or_none() -> None:
     read = cursor("group by a")
-    assert not read.takes("GROUP", "BY", "B")
+    assert not read.accept("GROUP", "BY", "B")
     assert read.at == 0
-    assert read.takes("GROUP", "BY")
-    assert read.takes_one("B", "A") == "A"
+    assert read.accept("GROUP", "BY")
+    assert read.accept_any("B", "A") == "A"
     assert read.is_done
 
 

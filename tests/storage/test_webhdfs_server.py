@@ -190,7 +190,7 @@ def test_an_object_that_is_put_anew_is_told_of_anew_unless_it_will_not_change(
     assert seen("checkpoint") == (6, b"vwxyz")
     meta = store.head("checkpoint")
     assert meta is not None
-    served.know(served.root(store), meta)
+    served.pin_status(served.root(store), meta)
     store.delete(["checkpoint"])
     assert client.told("checkpoint", "GETFILESTATUS")["FileStatus"]["length"] == 6
 

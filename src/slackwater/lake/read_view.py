@@ -52,9 +52,9 @@ class LakeReadView:
         if len(self.owners) < len(self._lakes):
             raise InvalidArgument("two of the lakes of the transaction are the same one: name it once")
         self._cuts: list[Cut] = []
-        self.look_again()
+        self.refresh()
 
-    def look_again(self) -> None:
+    def refresh(self) -> None:
         """See the newest state."""
         self._cuts = [lake.owner.cut() for lake in self._lakes]
 

@@ -435,7 +435,7 @@ class LogTransaction:
         self._held.keep_alive()
         if not self._tables:
             # Nothing was read, so the transaction may as well have begun now.
-            self._lakes.look_again()
+            self._lakes.refresh()
 
     def _granules(self, name: str, where: str | Predicate) -> Sequence[str]:
         place = self._lakes.of(name)
@@ -453,7 +453,7 @@ class LogTransaction:
     # The end.
 
     def _committed(self) -> TransactionResponse:
-        self._held.require_alive()
+        self._held.require_lease()
         isolation = _ISOLATION[self._isolation]
         used = {table.table_id: table for table in self._tables.values()}
         for table in used.values():
@@ -468,11 +468,11 @@ class LogTransaction:
             outcome = self._asked_again(requests) if is_replay else self._asked(requests)
             if isinstance(outcome, TransactionResponse):
                 self._results = {
-                    used[table_id].name: used[table_id].landed(commit, attempt)
+                    used[table_id].name: used[table_id].on_committed(commit, attempt)
                     for table_id, commit in outcome.commits.items()
                 }
                 return outcome
-            followed = [used[table_id].follow(latest) for table_id, latest in outcome.latest_versions.items()]
+            followed = [used[table_id].rebase(latest) for table_id, latest in outcome.latest_versions.items()]
             is_replay = is_replay or any(followed)
             if attempt > _PATIENT_ATTEMPTS:
                 self._clock.sleep(min(_LONGEST_WAIT_S, _STEP_S * attempt) * self._clock.jitter())
@@ -524,7 +524,7 @@ class LogTransaction:
                 # Who may only read leaves nothing behind, not even the time.
                 if self._held.is_known_to_owner:
                     raise
-        self._held.end_at_owner()
+        self._held.release_at_owner()
         return TransactionResponse(chosen.high_ms, {})
 
     def _roll_back(self, cause: BaseException | None) -> None:
@@ -536,7 +536,7 @@ class LogTransaction:
             raise
         finally:
             self._close()
-            self._held.end_at_owner()
+            self._held.release_at_owner()
         if left:
             _tell(cause, undeleted_files_message(left))
 
@@ -551,7 +551,7 @@ class LogTransaction:
 
     def _require_open(self) -> None:
         self._require_not_ended()
-        self._held.require_alive()
+        self._held.require_lease()
 
     def _require_not_ended(self) -> None:
         if not self._is_open:

@@ -36,7 +36,7 @@ class TransactionResources:
         if self._alive is None:
             self._alive = Heartbeat(self._say_alive)
 
-    def require_alive(self) -> None:
+    def require_lease(self) -> None:
         """Raise LockTimeout where its owner has given it up."""
         if self._alive is not None and self._alive.problem is not None:
             raise self._alive.problem
@@ -62,7 +62,7 @@ class TransactionResources:
         for table in self.tables.values():
             table.close()
 
-    def end_at_owner(self) -> None:
+    def release_at_owner(self) -> None:
         """Give back locks and promises; where that fails the lease ends them."""
         if self.is_known_to_owner:
             for owner in {self._owner.owner_id: self._owner, **self.lock_owners}.values():
@@ -94,7 +94,7 @@ class TransactionResources:
         with suppress(SlackwaterError):
             left = self.discard()
         self.close()
-        self.end_at_owner()
+        self.release_at_owner()
         if left:
             _log.warning("%s", undeleted_files_message(left))
 

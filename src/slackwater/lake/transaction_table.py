@@ -130,21 +130,21 @@ class TransactionTableState:
         may_move = race.transaction.may_move and not self.reads.readings
         return TableWrite(self.table_id, race.version, race.actions(), may_move)
 
-    def follow(self, latest_version: int) -> bool:
+    def rebase(self, latest_version: int) -> bool:
         """Go behind what others committed, where that is possible; whether our own commit is among it.
 
         Raises the DeltaConcurrentModificationException that says why it is not.
         """
         race = self._ready
         commits = race.transaction.committer.commits_after(race.version - 1)
-        own = race.follow(commits, latest_version)
+        own = race.rebase(commits, latest_version)
         return own is not None
 
-    def landed(self, response: CommitResponse, attempts: int) -> CommitResult:
+    def on_committed(self, response: CommitResponse, attempts: int) -> CommitResult:
         """The result, after the upkeep that is due."""
         commit = response.commit
         try:
-            return self._ready.landed(Committed(committed_by(self.base.store, response)), attempts)
+            return self._ready.on_committed(Committed(committed_by(self.base.store, response)), attempts)
         except SlackwaterError as error:
             # It counts, whatever cannot be read back.
             told = f"reading the version back failed: {error}"

@@ -135,7 +135,7 @@ class LogSnapshot:
         found._damaged = self._damaged
         return found.update() if self._table.find_owner(state.configuration) else found
 
-    def after(self, commits: Sequence[ParsedCommit]) -> Self:
+    def with_commits(self, commits: Sequence[ParsedCommit]) -> Self:
         """The snapshot that `commits` lead to, which follow this version without a gap; nothing is read.
 
         Raises UnsupportedFeature where one of them asks for what this package cannot read, and CorruptLog.
@@ -160,13 +160,13 @@ class LogSnapshot:
         segment = LogSegment(0, None, (commit.file,))
         return cls(table, segment, replay_first(commit, table.store), CheckpointAdds(None, table.store))
 
-    def through(self, table: Table) -> Self:
+    def with_table(self, table: Table) -> Self:
         """The same version, of the same table as `table` reaches it."""
         found = copy.copy(self)
         found._table = table
         return found
 
-    def read_as(self, configuration: TableConfiguration) -> Self:
+    def with_configuration(self, configuration: TableConfiguration) -> Self:
         """The same version, of a table that has this protocol, schema and properties: of an older version, say."""
         found = copy.copy(self)
         found._state = replace(self._state, configuration=configuration)
@@ -292,7 +292,7 @@ class LogSnapshot:
             self.compare_with_checksum(files)
             return files
 
-        return self.despite_damage(read)
+        return self.retry_without_damaged_checkpoint(read)
 
     def checksum(self) -> VersionChecksum | None:
         """The version's checksum as its file has it, read once; None where there is none (yet) that can be used.
@@ -318,16 +318,18 @@ class LogSnapshot:
             found = [top for column in columns if (top := pc.max(column).as_py()) is not None]
             return max(found, default=None)
 
-        return self.despite_damage(highest)
+        return self.retry_without_damaged_checkpoint(highest)
 
     def tombstones(self) -> pa.Table:
         """The removed files that are not forgotten yet: columns of REMOVE_SCHEMA, times in ms.
 
         A damaged checkpoint is dealt with, or raises, as in `live_files`.
         """
-        return self.despite_damage(lambda: live_tombstones(self._state.checkpoint, self._state.newest, self._store))
+        return self.retry_without_damaged_checkpoint(
+            lambda: live_tombstones(self._state.checkpoint, self._state.newest, self._store)
+        )
 
-    def despite_damage(self, read: Callable[[], T]) -> T:
+    def retry_without_damaged_checkpoint(self, read: Callable[[], T]) -> T:
         """What `read` answers, behind as many checkpoints as it finds damaged. Raises CorruptCheckpoint."""
         while True:
             try:

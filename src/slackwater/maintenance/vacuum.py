@@ -111,7 +111,7 @@ def vacuum(
     spares_ms = max(asked_ms, round(request.untracked_hours * _HOUR_MS))
     telling = VacuumLogging(request.logs, spares_ms, request.user_metadata, request.user_name)
     told = VacuumMarkers(snapshot, telling, parameters, clock)
-    told.begins(plan.files)
+    told.commit_start(plan.files)
     return _carried_out(table, ReferencedFiles(snapshot, cutoff_ms), plan, told, deleting)
 
 
@@ -196,7 +196,7 @@ def _carried_out(
         for start in range(0, len(plan.files), size):
             rest = plan.files[start:]
             deleting(start, len(plan.files))
-            told.is_at_work(rest)
+            told.renew_start(rest)
             named = log.named()
             going = [meta for meta in rest[:size] if meta.path not in named]
             store.delete(with_hadoop_checksums([meta.path for meta in going], plan.present))
@@ -204,12 +204,12 @@ def _carried_out(
         log.require_not_named(deleted)
     except BaseException:
         # The error that is raised matters, not one of saying so.
-        told.ends("FAILED", len(deleted), 0, quietly=True)
+        told.commit_end("FAILED", len(deleted), 0, quietly=True)
         raise
     directories = _remove_empty_directories(store, deleted, plan.abandoned_before_ms)
     if plan.cutoff_version is not None:
         _remember(store, plan.cutoff_version)
-    told.ends("COMPLETED", len(deleted), directories)
+    told.commit_end("COMPLETED", len(deleted), directories)
     return _result(table, replace(plan, files=list(deleted.values())))
 
 

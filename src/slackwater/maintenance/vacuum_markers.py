@@ -75,7 +75,7 @@ class VacuumMarkers:
         self._sign = clock.new_id()
         self._told_ms = 0
 
-    def begins(self, files: Sequence[ObjectMeta]) -> None:
+    def commit_start(self, files: Sequence[ObjectMeta]) -> None:
         """Say that `files` are about to go. Raises as a commit does."""
         metrics = {
             "numFilesToDelete": str(len(files)),
@@ -85,12 +85,12 @@ class VacuumMarkers:
         self._told_ms = self._clock.now_ms()
         self._commit(START, self._parameters, metrics)
 
-    def is_at_work(self, files: Sequence[ObjectMeta]) -> None:
+    def renew_start(self, files: Sequence[ObjectMeta]) -> None:
         """Say again that `files` are about to go, where it was said a while ago."""
         if self._clock.now_ms() - self._told_ms >= SIGN_OF_LIFE_MS:
-            self.begins(files)
+            self.commit_start(files)
 
-    def ends(self, status: str, files: int, directories: int, quietly: bool = False) -> None:
+    def commit_end(self, status: str, files: int, directories: int, quietly: bool = False) -> None:
         """Say how it ended, and how many files and directories went; raises nothing where it is to be quiet."""
         metrics = {"numDeletedFiles": str(files), "numVacuumedDirectories": str(directories)}
         try:

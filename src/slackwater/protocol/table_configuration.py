@@ -65,7 +65,7 @@ class TableConfiguration:
         Raises CorruptTable for a property that must be true or false and is neither.
         """
         known = known_feature(feature)
-        return known is not None and self.supports(feature) and known.is_turned_on(self.properties)
+        return known is not None and self.supports(feature) and known.is_enabled_by(self.properties)
 
     def changed(self, protocol: Protocol | None = None, metadata: Metadata | None = None) -> TableConfiguration:
         """The table with another protocol or other metadata; `self` where they are the same.

@@ -178,53 +178,53 @@ def alteration_of(cursor: TokenCursor) -> tuple[SqlName, Alteration]:
 
 def _alteration(cursor: TokenCursor) -> Alteration:
     for words, instead in _OTHERS.items():
-        if cursor.takes(*words):
+        if cursor.accept(*words):
             cursor.rest()
             return UnsupportedAlteration(" ".join(words), instead)
-    word = cursor.takes_one(*_ACTIONS)
+    word = cursor.accept_any(*_ACTIONS)
     if word is None:
         raise cursor.unexpected("what to alter, one of " + ", ".join(_ACTIONS))
     return _ACTIONS[word](cursor)
 
 
 def _add(cursor: TokenCursor) -> Alteration:
-    if cursor.takes("CONSTRAINT"):
+    if cursor.accept("CONSTRAINT"):
         name = cursor.name("the name of a constraint").parts[-1]
         cursor.expect("CHECK")
         found = AddConstraint(name, cursor.group("a condition in parentheses"))
-        cursor.takes("ENFORCED")
+        cursor.accept("ENFORCED")
         return found
-    if cursor.takes_one("COLUMN", "COLUMNS") is None:
+    if cursor.accept_any("COLUMN", "COLUMNS") is None:
         raise cursor.unexpected("COLUMNS or CONSTRAINT")
     return AddColumns(_definitions(cursor))
 
 
 def _definitions(cursor: TokenCursor) -> tuple[ColumnDefinition, ...]:
-    if cursor.sees("("):
+    if cursor.peek("("):
         return columns_in(cursor.inner())
     found = [column_of(cursor)]
-    while cursor.takes(","):
+    while cursor.accept(","):
         found.append(column_of(cursor))
     return tuple(found)
 
 
 def _drop(cursor: TokenCursor) -> Alteration:
-    if cursor.takes("FEATURE"):
+    if cursor.accept("FEATURE"):
         name = cursor.literal() if cursor.sees_literal() else cursor.name("the name of a feature").parts[-1]
-        return DropFeature(name, cursor.takes("TRUNCATE", "HISTORY"))
-    what = cursor.takes_one("CONSTRAINT", "COLUMN", "COLUMNS")
+        return DropFeature(name, cursor.accept("TRUNCATE", "HISTORY"))
+    what = cursor.accept_any("CONSTRAINT", "COLUMN", "COLUMNS")
     if what is None:
         raise cursor.unexpected("COLUMNS, CONSTRAINT or FEATURE")
-    if_exists = cursor.takes("IF", "EXISTS")
+    if_exists = cursor.accept("IF", "EXISTS")
     if what == "CONSTRAINT":
         return DropConstraint(cursor.name("the name of a constraint").parts[-1], if_exists)
-    if cursor.sees("("):
+    if cursor.peek("("):
         return DropColumns(paths_of(cursor), if_exists)
     return DropColumns(tuple(cursor.names()), if_exists)
 
 
 def _rename(cursor: TokenCursor) -> Alteration:
-    if cursor.takes("TO"):
+    if cursor.accept("TO"):
         return CatalogAlteration("RENAME TO", cursor.name().parts)
     cursor.expect("COLUMN")
     column = cursor.name("a column").text
@@ -236,9 +236,9 @@ def _rename(cursor: TokenCursor) -> Alteration:
 
 
 def _alter_column(cursor: TokenCursor) -> Alteration:
-    cursor.takes_one("COLUMN", "COLUMNS")
+    cursor.accept_any("COLUMN", "COLUMNS")
     found = [_column_clause(cursor)]
-    while cursor.takes(","):
+    while cursor.accept(","):
         found.append(_column_clause(cursor))
     return ChangeColumns(tuple(found))
 
@@ -246,7 +246,7 @@ def _alter_column(cursor: TokenCursor) -> Alteration:
 def _change_column(cursor: TokenCursor) -> Alteration:
     """`CHANGE COLUMN a a type COMMENT …`, or what ALTER COLUMN says."""
     start = cursor.at
-    cursor.takes("COLUMN")
+    cursor.accept("COLUMN")
     column = cursor.name("a column")
     if cursor.ahead() in ("TYPE", "COMMENT", "FIRST", "AFTER", "SET", "DROP", "SYNC"):
         cursor.at = start
@@ -261,26 +261,26 @@ def _change_column(cursor: TokenCursor) -> Alteration:
 
 def _column_clause(cursor: TokenCursor) -> ColumnClause:
     column = cursor.name("a column").text
-    if cursor.takes("TYPE"):
+    if cursor.accept("TYPE"):
         return ColumnClause(column, type=type_of(cursor))
-    if cursor.takes("COMMENT"):
+    if cursor.accept("COMMENT"):
         return ColumnClause(column, comment=cursor.literal())
-    if cursor.takes("FIRST"):
+    if cursor.accept("FIRST"):
         return ColumnClause(column, first=True)
-    if cursor.takes("AFTER"):
+    if cursor.accept("AFTER"):
         return ColumnClause(column, after=cursor.name("a column").parts[-1])
-    if cursor.takes("SET", "NOT", "NULL"):
+    if cursor.accept("SET", "NOT", "NULL"):
         return ColumnClause(column, nullable=False)
-    if cursor.takes("DROP", "NOT", "NULL"):
+    if cursor.accept("DROP", "NOT", "NULL"):
         return ColumnClause(column, nullable=True)
-    if cursor.takes("DROP", "DEFAULT"):
+    if cursor.accept("DROP", "DEFAULT"):
         return ColumnClause(column, default="")
-    if cursor.takes("SET", "DEFAULT"):
+    if cursor.accept("SET", "DEFAULT"):
         default = cursor.until(",")
         if not default:
             raise cursor.unexpected("an expression behind SET DEFAULT")
         return ColumnClause(column, default=default)
-    if cursor.takes("SYNC", "IDENTITY"):
+    if cursor.accept("SYNC", "IDENTITY"):
         return ColumnClause(column, syncs_identity=True)
     raise cursor.unexpected("TYPE, COMMENT, FIRST, AFTER, SET, DROP or SYNC IDENTITY")
 
@@ -291,7 +291,7 @@ def _replace(cursor: TokenCursor) -> Alteration:
 
 
 def _set(cursor: TokenCursor) -> Alteration:
-    if cursor.takes("LOCATION"):
+    if cursor.accept("LOCATION"):
         cursor.literal()
         return CatalogAlteration("SET LOCATION")
     cursor.expect("TBLPROPERTIES")
@@ -300,13 +300,13 @@ def _set(cursor: TokenCursor) -> Alteration:
 
 def _unset(cursor: TokenCursor) -> Alteration:
     cursor.expect("TBLPROPERTIES")
-    if_exists = cursor.takes("IF", "EXISTS")
+    if_exists = cursor.accept("IF", "EXISTS")
     return UnsetProperties(tuple(property_keys(cursor)), if_exists)
 
 
 def _cluster(cursor: TokenCursor) -> Alteration:
     cursor.expect("BY")
-    return ClusterBy(() if cursor.takes("NONE") else paths_of(cursor))
+    return ClusterBy(() if cursor.accept("NONE") else paths_of(cursor))
 
 
 _ACTIONS: dict[str, Callable[[TokenCursor], Alteration]] = {
@@ -327,6 +327,6 @@ def comment_of(cursor: TokenCursor) -> tuple[SqlName, str | None]:
     cursor.expect("COMMENT", "ON", "TABLE")
     name = cursor.name()
     cursor.expect("IS")
-    text = None if cursor.takes("NULL") else cursor.literal()
+    text = None if cursor.accept("NULL") else cursor.literal()
     cursor.done()
     return name, text

@@ -101,7 +101,7 @@ def update_of(cursor: TokenCursor) -> Update:
 def merge_of(cursor: TokenCursor) -> Merge:
     """The MERGE at the cursor."""
     cursor.expect("MERGE")
-    evolves = cursor.takes("WITH", "SCHEMA", "EVOLUTION")
+    evolves = cursor.accept("WITH", "SCHEMA", "EVOLUTION")
     cursor.expect("INTO")
     table, alias = cursor.name(), _alias(cursor)
     cursor.expect("USING")
@@ -109,7 +109,7 @@ def merge_of(cursor: TokenCursor) -> Merge:
     cursor.expect("ON")
     condition = _some(cursor, "a condition", "WHEN")
     clauses = []
-    while cursor.takes("WHEN"):
+    while cursor.accept("WHEN"):
         clauses.append(_clause(cursor))
     cursor.done()
     if not clauses:
@@ -119,30 +119,30 @@ def merge_of(cursor: TokenCursor) -> Merge:
 
 def insert_of(cursor: TokenCursor) -> Insert:
     """The INSERT at the cursor, which may stand at the WITH before it."""
-    common = cursor.until("INSERT") if cursor.sees("WITH") else ""
+    common = cursor.until("INSERT") if cursor.peek("WITH") else ""
     cursor.expect("INSERT")
-    evolves = cursor.takes("WITH", "SCHEMA", "EVOLUTION")
-    overwrites = cursor.takes("OVERWRITE")
+    evolves = cursor.accept("WITH", "SCHEMA", "EVOLUTION")
+    overwrites = cursor.accept("OVERWRITE")
     if not overwrites:
         cursor.expect("INTO")
-    cursor.takes("TABLE")
+    cursor.accept("TABLE")
     table = cursor.name()
-    partition = cursor.group() if cursor.takes("PARTITION") else None
-    if cursor.sees("IF", "NOT", "EXISTS"):
+    partition = cursor.group() if cursor.accept("PARTITION") else None
+    if cursor.peek("IF", "NOT", "EXISTS"):
         raise cursor.unexpected("rows: IF NOT EXISTS is of other formats")
-    by_name = cursor.takes("BY", "NAME")
+    by_name = cursor.accept("BY", "NAME")
     columns = None
     alias = _insert_alias(cursor)
-    if cursor.sees("(") and not _opens_query(cursor):
+    if cursor.peek("(") and not _opens_query(cursor):
         columns = tuple(_names(cursor))
-    if cursor.takes("BY", "NAME"):
+    if cursor.accept("BY", "NAME"):
         raise InvalidArgument("INSERT takes a list of columns, or BY NAME, not both")
     where = using = on = None
-    if cursor.takes("REPLACE", "WHERE"):
+    if cursor.accept("REPLACE", "WHERE"):
         where = _until_query(cursor)
-    elif cursor.takes("REPLACE", "USING"):
+    elif cursor.accept("REPLACE", "USING"):
         using = tuple(_names(cursor))
-    elif cursor.takes("REPLACE", "ON"):
+    elif cursor.accept("REPLACE", "ON"):
         on = _until_query(cursor)
     query, query_alias = _rows(cursor, common, is_named=on is not None)
     return Insert(table, overwrites, columns, by_name, evolves, partition, where, using, on, query, alias, query_alias)
@@ -152,8 +152,8 @@ def _rows(cursor: TokenCursor, common: str, is_named: bool) -> tuple[str, str | 
     """The query at the cursor, with the common tables before INSERT, and the alias behind it, if it `is_named`."""
     if cursor.ahead() not in {"(", *OPENS_QUERY}:
         raise cursor.unexpected("rows: VALUES or a query")
-    opens_with, alias = cursor.sees("WITH"), None
-    if is_named and cursor.sees("("):
+    opens_with, alias = cursor.peek("WITH"), None
+    if is_named and cursor.peek("("):
         start = cursor.at
         cursor.group_places()
         query = cursor.between(start, cursor.at)
@@ -167,17 +167,17 @@ def _rows(cursor: TokenCursor, common: str, is_named: bool) -> tuple[str, str | 
 
 def _insert_alias(cursor: TokenCursor) -> str | None:
     """The alias of the table, which only goes with REPLACE ON."""
-    if cursor.sees("AS"):
+    if cursor.peek("AS"):
         return _alias(cursor)
     is_alias = not cursor.is_done and cursor.tokens[cursor.at].is_name and cursor.ahead(1) == "REPLACE"
-    return _alias(cursor) if is_alias and not cursor.sees("REPLACE", "ON") else None
+    return _alias(cursor) if is_alias and not cursor.peek("REPLACE", "ON") else None
 
 
 def _until_query(cursor: TokenCursor) -> str:
     """The condition before a query, which may begin with a parenthesis too; steps to it."""
     start = cursor.at
     while not cursor.is_done and not (cursor.at > start and _begins_rows(cursor)):
-        if cursor.sees("("):
+        if cursor.peek("("):
             cursor.group_places()
         else:
             cursor.at += 1
@@ -212,7 +212,7 @@ def _names(cursor: TokenCursor, what: str = "(") -> list[str]:
 
 
 def _alias(cursor: TokenCursor) -> str | None:
-    if not cursor.takes("AS") and (cursor.ahead() in _ALIAS_ENDS or cursor.is_done):
+    if not cursor.accept("AS") and (cursor.ahead() in _ALIAS_ENDS or cursor.is_done):
         return None
     name = cursor.name("an alias")
     if len(name.parts) != 1:
@@ -221,7 +221,7 @@ def _alias(cursor: TokenCursor) -> str | None:
 
 
 def _where(cursor: TokenCursor) -> str | None:
-    if not cursor.takes("WHERE"):
+    if not cursor.accept("WHERE"):
         return None
     condition = cursor.rest()
     if not condition:
@@ -233,7 +233,7 @@ def _assignments(cursor: TokenCursor, ends: tuple[str, ...]) -> dict[str, str]:
     values: dict[str, str] = {}
     while True:
         column = cursor.name("a column").text
-        if not cursor.takes("=") and not cursor.takes("=="):
+        if not cursor.accept("=") and not cursor.accept("=="):
             raise cursor.unexpected("=")
         value = _some(cursor, "a value", ",", *ends)
         if column in values:
@@ -241,33 +241,33 @@ def _assignments(cursor: TokenCursor, ends: tuple[str, ...]) -> dict[str, str]:
                 f"the column {column} is assigned more than once", error_class="DELTA_DUPLICATE_COLUMNS_ON_UPDATE_TABLE"
             )
         values[column] = value
-        if not cursor.takes(","):
+        if not cursor.accept(","):
             return values
 
 
 def _clause(cursor: TokenCursor) -> Clause:
-    if cursor.takes("MATCHED"):
+    if cursor.accept("MATCHED"):
         kind = MATCHED
     else:
         cursor.expect("NOT", "MATCHED")
-        kind = NOT_MATCHED_BY_SOURCE if cursor.takes("BY", "SOURCE") else NOT_MATCHED
+        kind = NOT_MATCHED_BY_SOURCE if cursor.accept("BY", "SOURCE") else NOT_MATCHED
         if kind == NOT_MATCHED:
-            cursor.takes("BY", "TARGET")
+            cursor.accept("BY", "TARGET")
     condition = None
-    if cursor.takes("AND"):
+    if cursor.accept("AND"):
         condition = _some(cursor, "a condition", "THEN")
     cursor.expect("THEN")
-    action = cursor.takes_one("UPDATE", "DELETE", "INSERT")
+    action = cursor.accept_any("UPDATE", "DELETE", "INSERT")
     if action is None or (action == "INSERT") != (kind == NOT_MATCHED):
         raise cursor.unexpected("INSERT" if kind == NOT_MATCHED else "UPDATE or DELETE")
     if action == "DELETE":
         return Clause(kind, DELETE, condition, None)
     if action == "UPDATE":
         cursor.expect("SET")
-        if kind == MATCHED and cursor.takes("*"):
+        if kind == MATCHED and cursor.accept("*"):
             return Clause(kind, UPDATE, condition, None)
         return Clause(kind, UPDATE, condition, _assignments(cursor, ("WHEN",)))
-    if cursor.takes("*"):
+    if cursor.accept("*"):
         return Clause(kind, INSERT, condition, None)
     columns = _names(cursor, "the columns, or *")
     cursor.expect("VALUES")
@@ -288,7 +288,7 @@ def _clause(cursor: TokenCursor) -> Clause:
 def _values(inner: TokenCursor) -> list[str]:
     """The expressions that commas join, to the end."""
     found = [_some(inner, "a value", ",")]
-    while inner.takes(","):
+    while inner.accept(","):
         found.append(_some(inner, "a value", ","))
     return found
 

@@ -19,17 +19,17 @@ def with_tables_inside(cursor: TokenCursor) -> str | None:
     Raises UnsupportedFeature for recursive ones, SqlSyntaxError.
     """
     cursor.expect("WITH")
-    is_recursive = cursor.takes("RECURSIVE")
+    is_recursive = cursor.accept("RECURSIVE")
     start, names = cursor.at, []
     while True:
         names.append(cursor.name("the name of a common table").parts[-1].lower())
-        if cursor.sees("("):
+        if cursor.peek("("):
             cursor.group()
-        if cursor.takes("MAX", "RECURSION", "LEVEL"):
+        if cursor.accept("MAX", "RECURSION", "LEVEL"):
             cursor.number()
-        cursor.takes("AS")
+        cursor.accept("AS")
         cursor.group()
-        if not cursor.takes(","):
+        if not cursor.accept(","):
             break
     if cursor.ahead() not in _CHANGES:
         return None

@@ -67,26 +67,26 @@ class TableCreation:
 def creation_of(cursor: TokenCursor) -> TableCreation:
     """The CREATE TABLE or REPLACE TABLE at the cursor. Raises InvalidArgument where it is none."""
     mode = REPLACE
-    if cursor.takes("CREATE"):
-        mode = CREATE_OR_REPLACE if cursor.takes("OR", "REPLACE") else CREATE
+    if cursor.accept("CREATE"):
+        mode = CREATE_OR_REPLACE if cursor.accept("OR", "REPLACE") else CREATE
     else:
         cursor.expect("REPLACE")
     cursor.expect("TABLE")
-    if cursor.takes("IF", "NOT", "EXISTS"):
+    if cursor.accept("IF", "NOT", "EXISTS"):
         if mode != CREATE:
             raise InvalidArgument("IF NOT EXISTS goes with CREATE TABLE, not with REPLACE")
         mode = CREATE_IF_NOT_EXISTS
     found: dict[str, object] = {"mode": mode, "table": cursor.name()}
-    if cursor.sees("("):
+    if cursor.peek("("):
         found["columns"] = columns_in(cursor.inner())
-    if cursor.takes("LIKE"):
+    if cursor.accept("LIKE"):
         found["like"] = cursor.name()
-    elif cursor.takes("SHALLOW", "CLONE") or cursor.takes("CLONE"):
+    elif cursor.accept("SHALLOW", "CLONE") or cursor.accept("CLONE"):
         found["clones"] = cursor.name()
         travel = travel_at(cursor.text, cursor.tokens, cursor.at)
         if travel is not None:
             found["clones_travel"], cursor.at = travel
-    elif cursor.takes("DEEP", "CLONE"):
+    elif cursor.accept("DEEP", "CLONE"):
         found["clones"] = cursor.name()
         found["refused"] = "DEEP CLONE: use SHALLOW CLONE, or CREATE TABLE … AS SELECT, for DEEP CLONE"
         cursor.rest()
@@ -97,26 +97,26 @@ def creation_of(cursor: TokenCursor) -> TableCreation:
 
 def _clause(cursor: TokenCursor) -> tuple[str, object]:
     """The clause that comes next: the name of its field, and what it says."""
-    if cursor.takes("USING"):
+    if cursor.accept("USING"):
         return "provider", cursor.name("a format").parts[-1].lower()
-    if cursor.takes("PARTITIONED", "BY"):
+    if cursor.accept("PARTITIONED", "BY"):
         return "partitioned_by", columns_in(cursor.inner())
-    if cursor.takes("CLUSTER", "BY"):
-        return "clustered_by", () if cursor.takes("NONE") else paths_of(cursor)
-    if cursor.takes("TBLPROPERTIES"):
+    if cursor.accept("CLUSTER", "BY"):
+        return "clustered_by", () if cursor.accept("NONE") else paths_of(cursor)
+    if cursor.accept("TBLPROPERTIES"):
         return "properties", properties_of(cursor)
-    if cursor.takes("OPTIONS"):
+    if cursor.accept("OPTIONS"):
         return "options", properties_of(cursor)
-    if cursor.takes("COMMENT"):
+    if cursor.accept("COMMENT"):
         return "comment", cursor.literal()
-    if cursor.takes("LOCATION"):
+    if cursor.accept("LOCATION"):
         return "location", cursor.literal()
     if cursor.ahead() in ("CLUSTERED", "SKEWED", "ROW", "STORED", "DEFAULT", "SORTED"):
         # Of other formats, or not known: who is asked for it says so.
         refused = cursor.ahead()
         cursor.rest()
         return "refused", refused
-    cursor.takes("AS")
+    cursor.accept("AS")
     if cursor.ahead() not in {"(", *OPENS_QUERY}:
         raise cursor.unexpected("a query behind AS")
     return "query", cursor.rest()
@@ -141,7 +141,7 @@ def columns_in(inner: TokenCursor) -> tuple[ColumnDefinition, ...]:
     if inner.is_done:
         return ()
     found = [column_of(inner)]
-    while inner.takes(","):
+    while inner.accept(","):
         found.append(column_of(inner))
     inner.done()
     return tuple(found)
@@ -149,8 +149,8 @@ def columns_in(inner: TokenCursor) -> tuple[ColumnDefinition, ...]:
 
 def column_of(cursor: TokenCursor) -> ColumnDefinition:
     """The definition of the column that comes next."""
-    if any(cursor.sees(*words) for words in _TABLE_CONSTRAINTS) or (
-        cursor.sees("CONSTRAINT") and cursor.ahead(2) in _CONSTRAINTS
+    if any(cursor.peek(*words) for words in _TABLE_CONSTRAINTS) or (
+        cursor.peek("CONSTRAINT") and cursor.ahead(2) in _CONSTRAINTS
     ):
         raise _constraint()
     name = cursor.name("a column")
@@ -162,17 +162,17 @@ def column_of(cursor: TokenCursor) -> ColumnDefinition:
 
 def _descriptor(cursor: TokenCursor) -> tuple[str, object]:
     """What comes next behind the type of a column: the name of its field, and what it says."""
-    if cursor.takes("NOT", "NULL"):
+    if cursor.accept("NOT", "NULL"):
         return "nullable", False
-    if cursor.takes("NULL"):
+    if cursor.accept("NULL"):
         return "nullable", True
-    if cursor.takes("DEFAULT"):
+    if cursor.accept("DEFAULT"):
         return "default", _default(cursor)
-    if cursor.takes("COMMENT"):
+    if cursor.accept("COMMENT"):
         return "comment", cursor.literal()
-    if cursor.takes("FIRST"):
+    if cursor.accept("FIRST"):
         return "first", True
-    if cursor.takes("AFTER"):
+    if cursor.accept("AFTER"):
         return "after", cursor.name("a column").parts[-1]
     if cursor.ahead() in ("CONSTRAINT", *_CONSTRAINTS):
         raise _constraint()
@@ -190,7 +190,7 @@ def _default(cursor: TokenCursor) -> str:
     start = cursor.at
     while True:
         cursor.at = cursor.place_of("COMMENT", "NOT", "GENERATED", "DEFAULT", "FIRST", "AFTER", ",")
-        goes_on = cursor.sees("NOT") and (cursor.ahead(1) != "NULL" or cursor.ahead(-1) == "IS" or cursor.at == start)
+        goes_on = cursor.peek("NOT") and (cursor.ahead(1) != "NULL" or cursor.ahead(-1) == "IS" or cursor.at == start)
         if not goes_on:
             break
         cursor.at += 1
@@ -201,11 +201,11 @@ def _default(cursor: TokenCursor) -> str:
 
 def _generation(cursor: TokenCursor) -> tuple[str, object]:
     cursor.expect("GENERATED")
-    always = not cursor.takes("BY", "DEFAULT")
+    always = not cursor.accept("BY", "DEFAULT")
     if always:
         cursor.expect("ALWAYS")
     cursor.expect("AS")
-    if cursor.takes("IDENTITY"):
+    if cursor.accept("IDENTITY"):
         return "identity", _identity(cursor, always)
     if not always:
         raise cursor.unexpected("IDENTITY")
@@ -215,7 +215,7 @@ def _generation(cursor: TokenCursor) -> tuple[str, object]:
 def type_of(cursor: TokenCursor) -> str | None:
     """The text of the type that comes next: up to a word of a definition outside of all brackets."""
     start, depth = cursor.at, 0
-    if cursor.sees("("):
+    if cursor.peek("("):
         raise UnsupportedFeature("PARTITIONED BY expressions: add a generated column, and partition by that")
     while not cursor.is_done:
         upper = cursor.ahead()
@@ -230,16 +230,16 @@ def type_of(cursor: TokenCursor) -> str | None:
 
 def _identity(cursor: TokenCursor, always: bool) -> Identity:
     start, step = 1, 1
-    if cursor.sees("("):
+    if cursor.peek("("):
         inner = cursor.inner()
         while not inner.is_done:
-            if inner.takes("START", "WITH"):
+            if inner.accept("START", "WITH"):
                 start = _whole(inner)
-            elif inner.takes("INCREMENT", "BY"):
+            elif inner.accept("INCREMENT", "BY"):
                 step = _whole(inner)
             else:
                 raise inner.unexpected("START WITH or INCREMENT BY")
-            inner.takes(",")
+            inner.accept(",")
     return Identity(always, start, step)
 
 
@@ -257,7 +257,7 @@ def properties_of(cursor: TokenCursor) -> dict[str, str]:
     found: dict[str, str] = {}
     while not inner.is_done:
         key = property_key(inner)
-        inner.takes("=") or inner.takes("==")
+        inner.accept("=") or inner.accept("==")
         if inner.is_done or inner.ahead() == ",":
             raise inner.unexpected(f"a value of {key}")
         if key in found:
@@ -267,7 +267,7 @@ def properties_of(cursor: TokenCursor) -> dict[str, str]:
         else:
             value = inner.until(",")
             found[key] = value.lower() if value.upper() in ("TRUE", "FALSE") else value
-        if not inner.takes(","):
+        if not inner.accept(","):
             inner.done()
         elif inner.is_done:
             raise inner.unexpected("a key")
@@ -278,7 +278,7 @@ def property_keys(cursor: TokenCursor) -> list[str]:
     """The keys in the parentheses that come next."""
     inner = cursor.inner()
     found = [property_key(inner)]
-    while inner.takes(","):
+    while inner.accept(","):
         found.append(property_key(inner))
     inner.done()
     return found

@@ -208,18 +208,18 @@ class TokenCursor:
         place = self.at + offset
         return self.tokens[place].upper if place < self.end else ""
 
-    def sees(self, *words: str) -> bool:
+    def peek(self, *words: str) -> bool:
         """Whether these words come next."""
         return all(self.ahead(offset) == word for offset, word in enumerate(words))
 
-    def takes(self, *words: str) -> bool:
+    def accept(self, *words: str) -> bool:
         """As `sees`, and steps over them."""
-        if not self.sees(*words):
+        if not self.peek(*words):
             return False
         self.at += len(words)
         return True
 
-    def takes_one(self, *words: str) -> str | None:
+    def accept_any(self, *words: str) -> str | None:
         """The one of `words` that comes next, stepped over; None where none does."""
         found = self.ahead()
         if found not in words:
@@ -230,7 +230,7 @@ class TokenCursor:
     def expect(self, *words: str) -> None:
         """Step over these words, which must come next."""
         for place, word in enumerate(words):
-            if not self.takes(word):
+            if not self.accept(word):
                 raise self.unexpected(" ".join(words[place:]))
 
     def name(self, what: str = "the name of a table") -> SqlName:
@@ -262,7 +262,7 @@ class TokenCursor:
     def number(self, what: str = "a number") -> str:
         """The text of the number that comes next."""
         start = self.at
-        self.takes("-")
+        self.accept("-")
         if self.is_done or not self.tokens[self.at].raw[:1].isdigit():
             raise self.unexpected(what)
         self.at += 1
@@ -273,7 +273,7 @@ class TokenCursor:
     def names(self, what: str = "a column") -> list[str]:
         """The names that come next, with commas between, in SQL."""
         found = [self.name(what).text]
-        while self.takes(","):
+        while self.accept(","):
             found.append(self.name(what).text)
         return found
 

@@ -47,13 +47,13 @@ class Optimize:
 def optimize_of(cursor: TokenCursor) -> Optimize:
     """The OPTIMIZE at the cursor. Raises InvalidArgument where it is none."""
     cursor.expect("OPTIMIZE")
-    cursor.takes("TABLE")
+    cursor.accept("TABLE")
     target = target_of(cursor)
-    full = cursor.takes("FULL")
-    where = _condition(cursor, "ZORDER") if cursor.takes("WHERE") else None
+    full = cursor.accept("FULL")
+    where = _condition(cursor, "ZORDER") if cursor.accept("WHERE") else None
     z_order: tuple[str, ...] = ()
-    if cursor.takes("ZORDER", "BY"):
-        z_order = paths_of(cursor) if cursor.sees("(") else tuple(cursor.names())
+    if cursor.accept("ZORDER", "BY"):
+        z_order = paths_of(cursor) if cursor.peek("(") else tuple(cursor.names())
         if not z_order:
             raise InvalidArgument("ZORDER BY needs a column")
     cursor.done()
@@ -81,7 +81,7 @@ class Vacuum:
 def vacuum_of(cursor: TokenCursor) -> Vacuum:
     """The VACUUM at the cursor, its clauses in any order. Raises InvalidArgument where it is none."""
     cursor.expect("VACUUM")
-    cursor.takes("TABLE")
+    cursor.accept("TABLE")
     target = target_of(cursor)
     found: dict[str, bool | str | float] = {}
     while not cursor.is_done:
@@ -102,19 +102,19 @@ def vacuum_of(cursor: TokenCursor) -> Vacuum:
 
 
 def _vacuum_clause(cursor: TokenCursor) -> tuple[str, bool | str | float]:
-    if cursor.takes("LITE"):
+    if cursor.accept("LITE"):
         return "lite", True
-    if cursor.takes("FULL"):
+    if cursor.accept("FULL"):
         return "lite", False
-    if cursor.takes("DRY", "RUN"):
+    if cursor.accept("DRY", "RUN"):
         return "dry_run", True
-    if cursor.takes("RETAIN"):
+    if cursor.accept("RETAIN"):
         hours = float(cursor.number("a number of hours"))
-        if cursor.takes_one("HOURS", "HOUR") is None:
+        if cursor.accept_any("HOURS", "HOUR") is None:
             raise cursor.unexpected("HOURS")
         return "hours", hours
-    if cursor.takes("USING", "INVENTORY"):
-        if cursor.sees("("):
+    if cursor.accept("USING", "INVENTORY"):
+        if cursor.peek("("):
             return "inventory", cursor.group()
         return "inventory", f"TABLE {cursor.name().text}"
     raise cursor.unexpected("LITE, FULL, RETAIN n HOURS, USING INVENTORY or DRY RUN")
@@ -131,9 +131,9 @@ class Restore:
 def restore_of(cursor: TokenCursor) -> Restore:
     """The RESTORE at the cursor. Raises InvalidArgument where it is none."""
     cursor.expect("RESTORE")
-    cursor.takes("TABLE")
+    cursor.accept("TABLE")
     target = Target(cursor.name().parts)
-    cursor.takes("TO")
+    cursor.accept("TO")
     found = travel_at(cursor.text, cursor.tokens[: cursor.end], cursor.at)
     if found is None or len(found[0].texts) != 1 or found[0].kind == FROM_TO:
         raise cursor.unexpected("VERSION AS OF or TIMESTAMP AS OF")
@@ -155,8 +155,8 @@ def convert_of(cursor: TokenCursor) -> Convert:
     """The CONVERT TO DELTA at the cursor. Raises InvalidArgument where it is none."""
     cursor.expect("CONVERT", "TO", "DELTA")
     source = cursor.name()
-    with_statistics = not cursor.takes("NO", "STATISTICS")
-    partitions = cursor.group() if cursor.takes("PARTITIONED", "BY") else None
+    with_statistics = not cursor.accept("NO", "STATISTICS")
+    partitions = cursor.group() if cursor.accept("PARTITIONED", "BY") else None
     cursor.done()
     return Convert(source, with_statistics, partitions)
 
@@ -191,16 +191,16 @@ class Reorg:
 def reorg_of(cursor: TokenCursor) -> Reorg:
     """The REORG at the cursor. Raises InvalidArgument where it is none."""
     cursor.expect("REORG")
-    cursor.takes("TABLE")
+    cursor.accept("TABLE")
     target = Target(cursor.name().parts)
-    where = _condition(cursor, "APPLY") if cursor.takes("WHERE") else None
+    where = _condition(cursor, "APPLY") if cursor.accept("WHERE") else None
     cursor.expect("APPLY")
     inner = cursor.inner("(PURGE)")
     cursor.done()
-    if inner.takes("PURGE"):
+    if inner.accept("PURGE"):
         inner.done()
         return Reorg(target, where, None)
-    if not inner.sees("UPGRADE"):
+    if not inner.peek("UPGRADE"):
         raise inner.unexpected("PURGE")
     return Reorg(target, where, inner.rest())
 
@@ -219,13 +219,13 @@ def log_of(cursor: TokenCursor) -> DescribeLog | None:
 
     What follows the word must be a name or a path: a table may be called `history`. Raises InvalidArgument.
     """
-    if cursor.takes_one("DESCRIBE", "DESC") is None:
+    if cursor.accept_any("DESCRIBE", "DESC") is None:
         return None
-    word = cursor.takes_one("HISTORY", "DETAIL")
+    word = cursor.accept_any("HISTORY", "DETAIL")
     if word is None or cursor.is_done or not (cursor.sees_literal() or cursor.tokens[cursor.at].is_name):
         return None
     target, limit = target_of(cursor), None
-    if word == "HISTORY" and cursor.takes("LIMIT"):
+    if word == "HISTORY" and cursor.accept("LIMIT"):
         limit = int(cursor.number())
     cursor.done()
     return DescribeLog(word == "HISTORY", target, limit)
@@ -247,21 +247,21 @@ _OTHER_THINGS = ("FUNCTION", "DATABASE", "SCHEMA", "NAMESPACE", "CATALOG", "QUER
 
 def description_of(cursor: TokenCursor) -> Description | None:
     """The DESCRIBE TABLE at the cursor; None for a statement that describes something else, or is none."""
-    if cursor.takes_one("DESCRIBE", "DESC") is None:
+    if cursor.accept_any("DESCRIBE", "DESC") is None:
         return None
     if cursor.ahead() in _OTHER_THINGS and cursor.ahead(1) not in ("", "."):
         return None
     if cursor.ahead(1) != ".":
-        cursor.takes("TABLE")
-    extended = cursor.ahead(1) != "." and cursor.takes_one("EXTENDED", "FORMATTED") is not None
+        cursor.accept("TABLE")
+    extended = cursor.ahead(1) != "." and cursor.accept_any("EXTENDED", "FORMATTED") is not None
     try:
         table = cursor.name()
-        has_partition = cursor.takes("PARTITION")
+        has_partition = cursor.accept("PARTITION")
         if has_partition:
             cursor.group()
-        as_json = cursor.takes("AS", "JSON")
+        as_json = cursor.accept("AS", "JSON")
         column = None if cursor.is_done else cursor.name("a column").parts
-        as_json = as_json or cursor.takes("AS", "JSON")
+        as_json = as_json or cursor.accept("AS", "JSON")
         cursor.done()
     except InvalidArgument:
         return None

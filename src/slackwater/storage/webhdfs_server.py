@@ -69,7 +69,7 @@ class WebHdfs:
                 self._stores.append(store)
             return f"{self.url}/{self._numbers[key]}"
 
-    def know(self, root: str, meta: ObjectMeta) -> None:
+    def pin_status(self, root: str, meta: ObjectMeta) -> None:
         """Take this for what the store at the URL `root` says of the object, which it need not be asked for again."""
         self._keep(self._heads, f"{root.rpartition('/')[2]}/{meta.path}", meta, _MOST_HEADS)
 

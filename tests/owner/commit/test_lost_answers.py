@@ -22,7 +22,7 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OwnedLake]:
 
 def _attempt(table: Table, *actions: object, version: int) -> Attempt:
     request = replace(table.request(version, *actions), may_move=True)  # type: ignore[arg-type]
-    return Attempt.alone(request, new_id(), "nobody", 30_000)
+    return Attempt.for_single_table(request, new_id(), "nobody", 30_000)
 
 
 def _run(owner: EmbeddedOwner, attempts: list[Attempt], is_rerun: bool = False) -> list[object]:

@@ -61,7 +61,7 @@ def table(lake: OwnedLake, clock: FakeClock) -> Table:
 def asked(table: Table, clock: FakeClock, request: CommitRequest, steady: OwnerClock | None = None) -> Outcome:
     """What a request is told, which then does nothing more."""
     assert isinstance(table.owner, EmbeddedOwner)
-    attempt = Attempt.alone(request, new_id(), "me:1:0", clock.now_ms + 10**6)
+    attempt = Attempt.for_single_table(request, new_id(), "me:1:0", clock.now_ms + 10**6)
     allocation = Allocation(steady or clock.owner_clock(), 100)
     (outcome,) = table.owner.database.write(lambda c: allocation.allocate(c, [attempt]))
     return outcome

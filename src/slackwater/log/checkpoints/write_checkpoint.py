@@ -93,7 +93,7 @@ def write_checkpoint(
         )
     with tempfile.TemporaryDirectory(prefix="slackwater-") as directory:
         work = _Work(snapshot, now_ms, zone, sidecar_actions, new_uuid, Path(directory))
-        written: _Written = snapshot.despite_damage(lambda: work.write(chosen))
+        written: _Written = snapshot.retry_without_damaged_checkpoint(lambda: work.write(chosen))
     _verify(store, written)
     return written.info
 

@@ -62,7 +62,7 @@ class Attempt:
         return Attempt(request, facts, granules, file_id, holder, lease_ms)
 
     @staticmethod
-    def alone(asked: CommitRequest, file_id: str, holder: str, lease_ms: int) -> Attempt:
+    def for_single_table(asked: CommitRequest, file_id: str, holder: str, lease_ms: int) -> Attempt:
         """The first attempt at a commit to one table. Raises InvalidArgument for actions that are no commit of it."""
         table_id = asked.table_id
         facts = {table_id: facts_of(asked.actions, asked.commit_id)}

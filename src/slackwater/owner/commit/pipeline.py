@@ -98,7 +98,7 @@ class CommitPipeline:
 
     def commit(self, request: CommitRequest) -> CommitResponse | CommitConflict:
         """As `CommitOwner.commit`."""
-        attempt = self.alone(request)
+        attempt = self.single_table_attempt(request)
         self.require_allowed(attempt.request)
         answer = self._committed(attempt)
         if isinstance(answer, TransactionConflict):
@@ -152,10 +152,10 @@ class CommitPipeline:
             self._database.write(lambda c: _forget(c, txn_id), durable=False)
         self._changes.notify()
 
-    def alone(self, request: CommitRequest) -> Attempt:
+    def single_table_attempt(self, request: CommitRequest) -> Attempt:
         """What a commit to one table asks of the allocation. Raises InvalidArgument for what is no commit."""
         lease_ms = self._lease_ms + _staging_ms(len(request.actions))
-        return Attempt.alone(request, self._clock.new_id(), self._clock.holder, lease_ms)
+        return Attempt.for_single_table(request, self._clock.new_id(), self._clock.holder, lease_ms)
 
     def attempt(self, request: TransactionRequest) -> Attempt:
         """What a transaction asks of the allocation. Raises InvalidArgument for actions that are no commits of it."""

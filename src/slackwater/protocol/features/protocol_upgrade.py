@@ -124,7 +124,7 @@ def required_features(table: TableConfiguration) -> frozenset[str]:
     Default values are not among them, as in the reference implementation: see `validate_feature_combination`.
     Raises CorruptTable for a flag that is neither true nor false.
     """
-    found = {feature.name for feature in FEATURES if feature.is_turned_on(table.properties)}
+    found = {feature.name for feature in FEATURES if feature.is_enabled_by(table.properties)}
     if checks(table.metadata.configuration):
         found.add("checkConstraints")
     if any(data_type == TIMESTAMP_NTZ for _, data_type in parts(table.schema)):

@@ -52,7 +52,7 @@ class TableFeature:
     enabled_by: str | None = None
     enabled_values: tuple[str, ...] = ("true",)
 
-    def is_turned_on(self, properties: TableProperties) -> bool:
+    def is_enabled_by(self, properties: TableProperties) -> bool:
         """Whether the table's properties ask for it; raises CorruptTable for a flag that is no flag."""
         if self.enabled_by is None:
             return False

@@ -108,7 +108,7 @@ def plan_distributed(
             snapshot.compare_with_checksum(found)
         return found
 
-    return snapshot.despite_damage(parts)
+    return snapshot.retry_without_damaged_checkpoint(parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def _buckets(footers: Sequence[CheckpointFooter], bucket_files: int, fields: Seq
 class _Part(Snapshot):
     """Some of a version's live files: no checksum counts them, and damage is dealt with by who has all of them."""
 
-    def despite_damage(self, read: Callable[[], T]) -> T:
+    def retry_without_damaged_checkpoint(self, read: Callable[[], T]) -> T:
         return read()
 
     def compare_with_checksum(self, files: pa.Table) -> None:

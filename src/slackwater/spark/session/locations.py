@@ -52,7 +52,7 @@ class DataLocations:
     def know(self, meta: ObjectMeta) -> None:
         """Tell who serves the files what the store says of one of them."""
         if self._served is not None:
-            self._served.know(self.root, meta)
+            self._served.pin_status(self.root, meta)
 
     def relative(self, path: str) -> str:
         """The decoded path of a file action, relative to the root, or absolute outside it. Raises PathNotAllowed."""

@@ -84,7 +84,7 @@ def truncate(statement: Statement) -> DataFrame | None:
     cursor = statement.cursor()
     cursor.expect("TRUNCATE", "TABLE")
     cursor.name()
-    if cursor.sees("PARTITION"):
+    if cursor.peek("PARTITION"):
         raise UnsupportedFeature(
             "TRUNCATE TABLE … PARTITION: use DELETE FROM … WHERE",
             error_class="DELTA_TRUNCATE_TABLE_PARTITION_NOT_SUPPORTED",
@@ -97,15 +97,15 @@ def truncate(statement: Statement) -> DataFrame | None:
 def insert(statement: Statement) -> DataFrame | None:
     """`INSERT INTO | OVERWRITE t …` in all its forms; no rows."""
     cursor = statement.cursor()
-    if cursor.sees("WITH"):
+    if cursor.peek("WITH"):
         cursor.until("INSERT")
-    if not cursor.takes("INSERT"):
+    if not cursor.accept("INSERT"):
         return None
-    cursor.takes("WITH", "SCHEMA", "EVOLUTION")
-    if cursor.takes_one("INTO", "OVERWRITE") is None:
+    cursor.accept("WITH", "SCHEMA", "EVOLUTION")
+    if cursor.accept_any("INTO", "OVERWRITE") is None:
         return None
     _require_no_directory(cursor)
-    cursor.takes("TABLE")
+    cursor.accept("TABLE")
     name = name_at(cursor.tokens, cursor.at)
     named = None if name is None else named_table(statement.spark, name.parts)
     if named is None:
@@ -137,9 +137,9 @@ def explain(statement: Statement) -> None:
     """`EXPLAIN` of a change of a Delta table, which is several plans: refused. Of all else it is Spark's."""
     cursor = statement.cursor()
     cursor.expect("EXPLAIN")
-    cursor.takes_one("EXTENDED", "CODEGEN", "COST", "FORMATTED", "LOGICAL", "ANALYZE")
+    cursor.accept_any("EXTENDED", "CODEGEN", "COST", "FORMATTED", "LOGICAL", "ANALYZE")
     for words in _CHANGING if cursor.ahead() in {words[0] for words in _CHANGING} else ():
-        if not cursor.sees(*words):
+        if not cursor.peek(*words):
             continue
         name = name_at(cursor.tokens, cursor.at + len(words))
         if name is not None and named_table(statement.spark, name.parts) is not None:
@@ -155,9 +155,9 @@ def insert_several(statement: Statement) -> None:
     cursor = statement.cursor()
     for at in range(cursor.end):
         cursor.at = at
-        if not cursor.takes("INSERT") or cursor.takes_one("INTO", "OVERWRITE") is None:
+        if not cursor.accept("INSERT") or cursor.accept_any("INTO", "OVERWRITE") is None:
             continue
-        cursor.takes("TABLE")
+        cursor.accept("TABLE")
         name = name_at(cursor.tokens, cursor.at)
         if name is not None and named_table(statement.spark, name.parts) is not None:
             raise UnsupportedFeature(
@@ -185,7 +185,7 @@ def with_common_tables(statement: Statement) -> DataFrame | None:
 def named_target(statement: Statement, *words: str) -> NamedTable | None:
     """The Delta table that is named behind these first words of the statement; None where it is another statement."""
     cursor = statement.cursor()
-    if not cursor.takes(*words):
+    if not cursor.accept(*words):
         return None
     name = name_at(cursor.tokens, cursor.at)
     return None if name is None else named_table(statement.spark, name.parts)
@@ -332,8 +332,8 @@ def partition_values(text: str | None, partition_columns: Sequence[str]) -> dict
                 f"{name} is no column that the table is partitioned by: {', '.join(partition_columns)}",
                 error_class="DELTA_NON_PARTITION_COLUMN_SPECIFIED",
             )
-        found[known[name.lower()]] = cursor.until(",") if cursor.takes("=") else None
-        if not cursor.takes(","):
+        found[known[name.lower()]] = cursor.until(",") if cursor.accept("=") else None
+        if not cursor.accept(","):
             cursor.done()
     return found
 

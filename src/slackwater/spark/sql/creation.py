@@ -60,11 +60,11 @@ _REPLACING = (parsed.REPLACE, parsed.CREATE_OR_REPLACE)
 def create_table(statement: Statement) -> DataFrame | None:
     """`CREATE [OR REPLACE] TABLE … USING delta`, with columns, AS a query, LIKE or SHALLOW CLONE of another table."""
     cursor = statement.cursor()
-    if cursor.takes("CREATE"):
-        cursor.takes("OR", "REPLACE")
-    elif not cursor.takes("REPLACE"):
+    if cursor.accept("CREATE"):
+        cursor.accept("OR", "REPLACE")
+    elif not cursor.accept("REPLACE"):
         return None
-    if not cursor.takes("TABLE"):
+    if not cursor.accept("TABLE"):
         return None
     try:
         given = creation_of(statement.cursor())
@@ -324,9 +324,9 @@ def _like(builder: DeltaTableBuilder[Any], other: NamedTable) -> None:
 def drop_table(statement: Statement) -> DataFrame | None:
     """`DROP TABLE` of a table in a lake, outside of transactions; of the catalog, it is Spark's."""
     cursor = statement.cursor()
-    if not cursor.takes("DROP", "TABLE"):
+    if not cursor.accept("DROP", "TABLE"):
         return None
-    if_exists = cursor.takes("IF", "EXISTS")
+    if_exists = cursor.accept("IF", "EXISTS")
     name = name_at(cursor.tokens, cursor.at)
     if name is None:
         return None
@@ -334,7 +334,7 @@ def drop_table(statement: Statement) -> DataFrame | None:
     if in_lake is not None and (in_lake.is_there or in_lake.is_certain):
         in_lake.require_no_transaction()
         cursor.name()
-        cursor.takes("PURGE")
+        cursor.accept("PURGE")
         cursor.done()
         if in_lake.is_there or not if_exists:
             lake: Any = in_lake.lake
@@ -351,21 +351,21 @@ def create_view(statement: Statement) -> DataFrame | None:
     statement = statement.with_values()
     cursor = statement.cursor()
     cursor.expect("CREATE")
-    replaces = cursor.takes("OR", "REPLACE")
-    is_global = cursor.takes("GLOBAL")
-    is_temporary = cursor.takes_one("TEMP", "TEMPORARY") is not None
-    if cursor.ahead() == "TABLE" or not cursor.takes("VIEW"):
+    replaces = cursor.accept("OR", "REPLACE")
+    is_global = cursor.accept("GLOBAL")
+    is_temporary = cursor.accept_any("TEMP", "TEMPORARY") is not None
+    if cursor.ahead() == "TABLE" or not cursor.accept("VIEW"):
         return keep_text(statement)
     if not names_delta_tables(statement.spark, statement.text, statement.tokens):
         return None
     if not is_temporary:
         return _persisted(statement, cursor)
-    cursor.takes("IF", "NOT", "EXISTS")
+    cursor.accept("IF", "NOT", "EXISTS")
     name = cursor.name("the name of a view").parts[-1]
     names = []
-    if cursor.sees("("):
+    if cursor.peek("("):
         names = [column.name.parts[-1] for column in parsed.columns_in(cursor.inner())]
-    if cursor.takes("COMMENT"):
+    if cursor.accept("COMMENT"):
         cursor.literal()
     cursor.expect("AS")
     query = cursor.rest()
@@ -386,7 +386,7 @@ def alter_view(statement: Statement) -> DataFrame | None:
     """`ALTER VIEW v AS …` over Delta tables: another query for a view of the catalog."""
     statement = statement.with_values()
     cursor = statement.cursor()
-    if not cursor.takes("ALTER", "VIEW"):
+    if not cursor.accept("ALTER", "VIEW"):
         return None
     at = cursor.place_of("AS", "SELECT", "WITH", "FROM", "TABLE", "VALUES")
     if at == len(statement.tokens) or not names_delta_tables(statement.spark, statement.text, statement.tokens):
@@ -396,7 +396,7 @@ def alter_view(statement: Statement) -> DataFrame | None:
 
 def _persisted(statement: Statement, cursor: TokenCursor) -> DataFrame:
     """Create or alter a view of the catalog; `cursor` is behind the word VIEW."""
-    cursor.takes("IF", "NOT", "EXISTS")
+    cursor.accept("IF", "NOT", "EXISTS")
     name = cursor.name("the name of a view")
     in_lake = lake_name_of(statement.spark, name.parts, is_new=True)
     if in_lake is not None and in_lake.is_certain:
@@ -405,7 +405,7 @@ def _persisted(statement: Statement, cursor: TokenCursor) -> DataFrame:
         raise InvalidArgument(f"{name.text}: other sessions do not have the frames given here. Create a temporary view")
     if statement.first == "CREATE":
         cursor.until("AS")
-    cursor.takes("AS")
+    cursor.accept("AS")
     start = cursor.tokens[cursor.at].start
     query = cursor.rest()
     frame = statement.query(query)
@@ -429,12 +429,12 @@ def cache_table(statement: Statement) -> DataFrame | None:
     """`CACHE [LAZY] TABLE t AS query` over Delta tables: a temporary view of their current versions, cached."""
     cursor = statement.cursor()
     cursor.expect("CACHE")
-    is_lazy = cursor.takes("LAZY")
-    if not cursor.takes("TABLE"):
+    is_lazy = cursor.accept("LAZY")
+    if not cursor.accept("TABLE"):
         return None
     name = cursor.name()
-    options = f" OPTIONS ({cursor.group()})" if cursor.takes("OPTIONS") else ""
-    cursor.takes("AS")
+    options = f" OPTIONS ({cursor.group()})" if cursor.accept("OPTIONS") else ""
+    cursor.accept("AS")
     if cursor.is_done:
         if named_table(statement.spark, name.parts) is None:
             return None

@@ -55,7 +55,7 @@ def execute(statement: Statement) -> DataFrame | None:
     Raises UnsupportedFeature for `INTO`.
     """
     cursor = statement.cursor()
-    if not cursor.takes("EXECUTE", "IMMEDIATE"):
+    if not cursor.accept("EXECUTE", "IMMEDIATE"):
         return None
     text = _value(statement.spark, cursor.until("INTO", "USING"))
     if not isinstance(text, str):
@@ -64,11 +64,11 @@ def execute(statement: Statement) -> DataFrame | None:
     tokens = tokens_of(shown)
     if not tokens or not _is_about_delta(statement.spark, shown, tokens):
         return None
-    if cursor.sees("INTO"):
+    if cursor.peek("INTO"):
         raise UnsupportedFeature(
             "EXECUTE IMMEDIATE … INTO of a query on a Delta table is not there: SET VAR a = (SELECT …) does it"
         )
-    args = _given(statement.spark, cursor.rest()) if cursor.takes("USING") else None
+    args = _given(statement.spark, cursor.rest()) if cursor.accept("USING") else None
     return statement.spark.sql(text, args)
 
 

@@ -86,7 +86,7 @@ def refresh(statement: Statement) -> DataFrame | None:
     cursor = statement.cursor()
     cursor.expect("REFRESH")
     if cursor.ahead(1):
-        cursor.takes("TABLE")
+        cursor.accept("TABLE")
     name = name_at(cursor.tokens, cursor.at)
     if name is None or named_table(statement.spark, name.parts) is None:
         return None
@@ -109,12 +109,12 @@ _REFUSED: dict[tuple[str, ...], str] = {
 def refused(statement: Statement) -> DataFrame | None:
     """Statements on tables of other formats, which raise UnsupportedFeature for Delta tables."""
     cursor = statement.cursor()
-    words = next((words for words in _REFUSED if cursor.takes(*words)), None)
+    words = next((words for words in _REFUSED if cursor.accept(*words)), None)
     if words is None:
         return None
     if words == _LOAD:
         cursor.until("INTO")
-        cursor.takes("INTO", "TABLE")
+        cursor.accept("INTO", "TABLE")
     name = name_at(cursor.tokens, cursor.at)
     if name is None:
         return None

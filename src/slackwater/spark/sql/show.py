@@ -43,13 +43,13 @@ _TABLES = (
 def columns(statement: Statement) -> DataFrame | None:
     """`SHOW COLUMNS IN t [IN database]`: `col_name`."""
     cursor = statement.cursor()
-    if not cursor.takes("SHOW", "COLUMNS") or cursor.takes_one("IN", "FROM") is None:
+    if not cursor.accept("SHOW", "COLUMNS") or cursor.accept_any("IN", "FROM") is None:
         return None
     name = name_at(cursor.tokens, cursor.at)
     if name is None:
         return None
     cursor.at, parts = name.next, name.parts
-    if cursor.takes_one("IN", "FROM"):
+    if cursor.accept_any("IN", "FROM"):
         database = name_at(cursor.tokens, cursor.at)
         if database is None:
             return None
@@ -68,7 +68,7 @@ def properties(statement: Statement) -> DataFrame | None:
         return None
     named, cursor = found
     known = shown_properties(named.table._snapshot())
-    if not cursor.sees("("):
+    if not cursor.peek("("):
         cursor.done()
         return pairs(statement.spark, known)
     inner = cursor.inner()
@@ -102,7 +102,7 @@ def partitions(statement: Statement) -> DataFrame | None:
             f"{named.place.shown} is not partitioned: SHOW PARTITIONS is for tables that are",
             error_class="DELTA_SHOW_PARTITION_IN_NON_PARTITIONED_TABLE",
         )
-    spec = cursor.group() if cursor.takes("PARTITION") else None
+    spec = cursor.group() if cursor.accept("PARTITION") else None
     cursor.done()
     frame = _partitions(statement, snapshot)
     for name, value in partition_values(spec, names).items():
@@ -128,7 +128,7 @@ def _shown(statement: Statement, *words: str) -> tuple[NamedTable, TokenCursor] 
     """The Delta table behind `SHOW words`, and a cursor behind its name; None for other statements and tables."""
     statement = statement.with_values()
     cursor = statement.cursor()
-    if not cursor.takes("SHOW", *words):
+    if not cursor.accept("SHOW", *words):
         return None
     name = name_at(cursor.tokens, cursor.at)
     named = None if name is None else named_table(statement.spark, name.parts)
@@ -172,10 +172,10 @@ def tables(statement: Statement) -> DataFrame | None:
     """`SHOW TABLES [IN lake[.namespace]] [LIKE 'pattern']` of a lake: `namespace`, `tableName`, `isTemporary`."""
     names = SessionNames.of(statement.spark)
     cursor = statement.cursor()
-    if not names.lakes or not cursor.takes("SHOW", "TABLES"):
+    if not names.lakes or not cursor.accept("SHOW", "TABLES"):
         return None
     given: SqlName | None = None
-    if cursor.takes_one("IN", "FROM"):
+    if cursor.accept_any("IN", "FROM"):
         given = name_at(cursor.tokens, cursor.at)
         if given is None:
             return None
@@ -197,9 +197,9 @@ def namespaces(statement: Statement) -> DataFrame | None:
     names = SessionNames.of(statement.spark)
     cursor = statement.cursor()
     cursor.expect("SHOW")
-    if not names.lakes or not cursor.takes_one("NAMESPACES", "SCHEMAS", "DATABASES"):
+    if not names.lakes or not cursor.accept_any("NAMESPACES", "SCHEMAS", "DATABASES"):
         return None
-    given = name_at(cursor.tokens, cursor.at) if cursor.takes_one("IN", "FROM") else None
+    given = name_at(cursor.tokens, cursor.at) if cursor.accept_any("IN", "FROM") else None
     lake = None if given is None or len(given.parts) != 1 else names.lake(given.parts[0])
     if given is None or lake is None:
         return None
@@ -212,7 +212,7 @@ def namespaces(statement: Statement) -> DataFrame | None:
 def _pattern(cursor: TokenCursor) -> str | None:
     """The pattern that is left, if any."""
     found = None
-    if cursor.takes("LIKE") or not cursor.is_done:
+    if cursor.accept("LIKE") or not cursor.is_done:
         found = cursor.literal("a pattern")
     cursor.done()
     return found

@@ -26,14 +26,14 @@ def use(statement: Statement) -> DataFrame | None:
     cursor = statement.cursor()
     cursor.expect("USE")
     if cursor.ahead(1):
-        cursor.takes_one("CATALOG", "NAMESPACE", "DATABASE", "SCHEMA")
+        cursor.accept_any("CATALOG", "NAMESPACE", "DATABASE", "SCHEMA")
     return _chosen(statement.spark, cursor.name("the name of a lake"))
 
 
 def set_catalog(statement: Statement) -> DataFrame | None:
     """`SET CATALOG lake`, as `USE`."""
     cursor = statement.cursor()
-    if not SessionNames.of(statement.spark).lakes or not cursor.takes("SET", "CATALOG"):
+    if not SessionNames.of(statement.spark).lakes or not cursor.accept("SET", "CATALOG"):
         return None
     return _chosen(statement.spark, cursor.name("the name of a lake"))
 
@@ -44,11 +44,11 @@ def of_namespace(statement: Statement) -> DataFrame | None:
     Raises OperationNotAllowed for one that is dropped and has tables.
     """
     cursor = statement.cursor()
-    is_dropped = cursor.takes_one("CREATE", "DROP") == "DROP"
-    if cursor.takes_one("NAMESPACE", "SCHEMA", "DATABASE") is None:
+    is_dropped = cursor.accept_any("CREATE", "DROP") == "DROP"
+    if cursor.accept_any("NAMESPACE", "SCHEMA", "DATABASE") is None:
         return None
-    cursor.takes("IF", "NOT", "EXISTS")
-    cursor.takes("IF", "EXISTS")
+    cursor.accept("IF", "NOT", "EXISTS")
+    cursor.accept("IF", "EXISTS")
     name = name_at(cursor.tokens, cursor.at)
     lake = None if name is None or len(name.parts) < 2 else SessionNames.of(statement.spark).lake(name.parts[0])
     if name is None or lake is None:
@@ -82,9 +82,9 @@ def begin(statement: Statement) -> DataFrame | None:
     """
     cursor = statement.cursor()
     cursor.expect("BEGIN")
-    if cursor.takes("ATOMIC"):
+    if cursor.accept("ATOMIC"):
         return _all_or_nothing(statement, cursor)
-    if not cursor.takes_one("TRANSACTION", "WORK"):
+    if not cursor.accept_any("TRANSACTION", "WORK"):
         # BEGIN … END is Spark's scripting.
         return None
     _begin(statement, cursor)
@@ -94,11 +94,11 @@ def begin(statement: Statement) -> DataFrame | None:
 def _all_or_nothing(statement: Statement, cursor: TokenCursor) -> DataFrame:
     """`BEGIN ATOMIC a; b; END`: a transaction of these statements. What they answer is not kept."""
     texts = []
-    while not cursor.takes("END"):
+    while not cursor.accept("END"):
         texts.append(cursor.until(";", "END"))
         if cursor.is_done:
             raise cursor.unexpected("; or END")
-        cursor.takes(";")
+        cursor.accept(";")
     cursor.done()
     _begin(statement, TokenCursor("", []))
     for text in filter(None, texts):
@@ -120,7 +120,7 @@ def _begin(statement: Statement, cursor: TokenCursor) -> None:
 
 
 def _lake_of(names: SessionNames, cursor: TokenCursor) -> AttachedLake:
-    if cursor.takes("ON"):
+    if cursor.accept("ON"):
         name = cursor.name("the name of a lake").parts[0]
         lake = names.lake(name)
         if lake is None:
@@ -149,7 +149,7 @@ def rollback(statement: Statement) -> DataFrame | None:
 def _ended(statement: Statement, word: str) -> DataFrame:
     cursor = statement.cursor()
     cursor.expect(word)
-    cursor.takes_one("TRANSACTION", "WORK")
+    cursor.accept_any("TRANSACTION", "WORK")
     cursor.done()
     return _end(SessionNames.of(statement.spark), word, statement.spark)
 
@@ -176,7 +176,7 @@ def set_transaction(statement: Statement) -> DataFrame | None:
     It is about the next transaction of the session.
     """
     cursor = statement.cursor()
-    if not cursor.takes("SET", "TRANSACTION"):
+    if not cursor.accept("SET", "TRANSACTION"):
         return None
     names = SessionNames.of(statement.spark)
     if not names.lakes:
@@ -185,14 +185,14 @@ def set_transaction(statement: Statement) -> DataFrame | None:
         raise OperationNotAllowed("a transaction is open: SET TRANSACTION goes before BEGIN TRANSACTION")
     found: dict[str, Any] = {}
     while not cursor.is_done:
-        cursor.takes(",")
-        if cursor.takes("ISOLATION", "LEVEL"):
-            level = cursor.takes_one("SERIALIZABLE", "SNAPSHOT")
+        cursor.accept(",")
+        if cursor.accept("ISOLATION", "LEVEL"):
+            level = cursor.accept_any("SERIALIZABLE", "SNAPSHOT")
             if level is None:
                 raise cursor.unexpected("SERIALIZABLE or SNAPSHOT")
             found["isolation"] = level.lower()
-        elif cursor.takes("CONTROL"):
-            control = cursor.takes_one(*_CONTROL)
+        elif cursor.accept("CONTROL"):
+            control = cursor.accept_any(*_CONTROL)
             if control is None:
                 raise cursor.unexpected("OPTIMISTIC or LOCKING")
             found["control"] = control.lower()
@@ -200,7 +200,7 @@ def set_transaction(statement: Statement) -> DataFrame | None:
             cursor.expect("WRITES")
             inner = cursor.inner()
             tables = [_table_name(statement, inner)]
-            while inner.takes(","):
+            while inner.accept(","):
                 tables.append(_table_name(statement, inner))
             found["writes"] = tables
     names.settings |= found

@@ -165,7 +165,7 @@ def _tracked(scan: StreamScan, given: Options) -> StreamScan:
         allowed = _unblocked(spark, given)
         where = snapshot.table.root_url
         require_unblocked(before.configuration, newest.configuration, newest.version, allowed, where)
-    return replace(scan, snapshot=snapshot.read_as(newest.configuration), schema_version=newest.version)
+    return replace(scan, snapshot=snapshot.with_configuration(newest.configuration), schema_version=newest.version)
 
 
 def _unblocked(spark: SparkSession, given: Options) -> AllowedSchemaChanges:

@@ -81,16 +81,16 @@ class CommitLoop:
         for attempt in range(1, MAX_ATTEMPTS + 1):
             outcome = committer.commit(self.version, self.actions(), transaction.may_move)
             if isinstance(outcome, Committed):
-                return self.landed(outcome, attempt)
+                return self.on_committed(outcome, attempt)
             if self.before is None:
                 raise self._created_by_another(outcome)
-            own = self.follow(committer.commits_after(self.before.version), outcome.version)
+            own = self.rebase(committer.commits_after(self.before.version), outcome.version)
             if own is not None:
-                return self.landed(own, attempt)
+                return self.on_committed(own, attempt)
             self.pause(attempt)
         raise self.lost()
 
-    def follow(self, commits: Sequence[ParsedCommit], version: int) -> Committed | None:
+    def rebase(self, commits: Sequence[ParsedCommit], version: int) -> Committed | None:
         """Move behind `commits`, the winners up to at least `version`; our own commit, if that is among them.
 
         Raises the DeltaConcurrentModificationException that says why that cannot be.
@@ -116,7 +116,7 @@ class CommitLoop:
                 raise
             by = winner.commit.info.get("operation", "an operation without a name")
             _log.info("%s: version %d is another's, %s: %s goes behind it", self._where, winner.version, by, self._what)
-            before = before.after([winner.commit])
+            before = before.with_commits([winner.commit])
         self.before = before
         self.transaction.stage_row_deletions(check.take_rebased())
         return None
@@ -134,7 +134,7 @@ class CommitLoop:
             "committed: repeat the work when fewer write"
         )
 
-    def landed(self, outcome: Committed, attempts: int) -> CommitResult:
+    def on_committed(self, outcome: Committed, attempts: int) -> CommitResult:
         """The result of the attempt that landed, after the upkeep that is due."""
         transaction, before, commit = self.transaction, self.before, outcome.commit
         stamp = commit.info.get("inCommitTimestamp", commit.info.get("timestamp"))
@@ -150,7 +150,9 @@ class CommitLoop:
             done, failed = upkeep.run_behind(before, commit.version, committer, now_ms)
             return self._kept_up(result, done, [*left_behind, *failed])
         try:
-            after = Snapshot.of_first_commit(transaction.table, commit) if before is None else before.after([commit])
+            after = (
+                Snapshot.of_first_commit(transaction.table, commit) if before is None else before.with_commits([commit])
+            )
         except Exception as error:  # noqa: BLE001  (the commit stands, even if what it made could not be read)
             return replace(result, upkeep_errors=(*left_behind, f"reading the version back failed: {error}"))
         done, failed = upkeep.run(before, after, commit, committer, not transaction.staged.restates, now_ms)

@@ -159,7 +159,7 @@ class ConflictCheck:
             if not files.num_rows:
                 continue
             try:
-                found = reading.matches(before.after([winner.commit]), files)
+                found = reading.matches(before.with_commits([winner.commit]), files)
             except Exception as error:
                 why = f"; whether they fulfil its condition could not be found out: {error}"
                 raise ConcurrentAppendException(self._added(winner, files) + why) from error
