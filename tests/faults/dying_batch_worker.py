@@ -32,7 +32,7 @@ def dying_batches(
 
     with ExitStack() as stack:
         for module in (writer, multi_table_sink):
-            stack.enter_context(patch.object(module, "travelling", travels))
+            stack.enter_context(patch.object(module, "remote_batch_writer", travels))
         yield
 
 
