@@ -19,7 +19,7 @@ from slackwater.protocol.actions.file_names import commit_path
 from slackwater.scan.file_lifetimes import FOREVER_MS, file_lifetimes, row_classes
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.rows.file_action_rows import as_removes
-from tests.transaction.tables import START_MS, FakeTime, add, change_metadata, new_store, schema, table
+from tests.transaction.tables import START_MS, FakeTime, add, begin, change_metadata, new_store, schema, table
 
 TRACKED = {"delta.enableRowTracking": "true", "delta.enableInCommitTimestamps": "true"}
 ROWS = range(8)
@@ -76,6 +76,25 @@ def test_files_live_from_their_addition_to_their_removal_and_may_go_on_in_others
         "2": (((second[1], second[3]),), False, 10, 1),
         "3": (((second[2], FOREVER_MS),), True, 20, 2),
     }
+
+
+def test_a_removal_that_names_another_deletion_vector_ends_nothing() -> None:
+    time = FakeTime()
+    snapshot = table(properties={**TRACKED, "delta.enableDeletionVectors": "true"}, time=time)
+    snapshot = changed(snapshot, time, ["1"])
+    deleting = begin(snapshot, time)
+    deleting.delete_rows(snapshot.files(), {"1": BitMap64([3])})
+    snapshot = deleting.commit("DELETE").snapshot
+    before = file_lifetimes(snapshot)
+    actions = [
+        {"commitInfo": {"inCommitTimestamp": START_MS + 9000}},
+        {"remove": {"path": "1", "dataChange": True, "deletionTimestamp": START_MS}},
+    ]
+    data = b"".join(orjson.dumps(action) + b"\n" for action in actions)
+    snapshot.store.put_if_absent(commit_path(3), data)
+    snapshot = snapshot.update()
+    assert snapshot.files()["path"].to_pylist() == ["1"]
+    assert file_lifetimes(snapshot) == before
 
 
 def test_rows_are_followed_through_a_comment_and_not_through_other_partitions() -> None:

@@ -23,6 +23,7 @@ from slackwater.errors import (
 )
 from slackwater.log.commits import ParsedCommit, parsed_commit
 from slackwater.log.managed_log import read_commits
+from slackwater.log.reconciliation import file_key
 from slackwater.log.segment import CommitFile
 from slackwater.protocol.actions.paths import canonical_path
 from slackwater.protocol.properties.properties import (
@@ -144,7 +145,11 @@ class _Covered:
             touched: dict[str, Mapping[str, Any] | None] = {}
             for kind in ("remove", "add"):
                 for node in _nodes(commit, kind):
-                    touched[canonical_path(node["path"])] = node if kind == "add" else None
+                    path = canonical_path(node["path"])
+                    live = tracks[path][-1].node if path in tracks else None
+                    # A removal that names another deletion vector is of another logical file: the live one stays.
+                    if kind == "add" or live is None or file_key(live) == file_key(node):
+                        touched[path] = node if kind == "add" else None
             for path, left in touched.items():
                 tracks[path].append(_State(commit.version, left))
         return tracks
