@@ -21,7 +21,9 @@ def file_metrics(change: DmlCommand, target: str = "") -> Mapping[str, int]:
     removes = len(staged.removes) - vectors.vectors_added - vectors.vectors_updated
     adds = [add for add in staged.adds if canonical_path(add.path) not in removed_paths]
     added_paths = {canonical_path(add.path) for add in staged.adds}
-    removed_bytes = sum(r.size or 0 for r in staged.removes if canonical_path(r.path) not in added_paths)
+    whole = [remove for remove in staged.removes if canonical_path(remove.path) not in added_paths]
+    removed_bytes = sum(remove.size or 0 for remove in whole)
+    vectors_removed = sum(remove.deletion_vector is not None for remove in whole)
     if target:
         names = ("numTargetFilesAdded", "numTargetFilesRemoved", "numTargetBytesAdded", "numTargetBytesRemoved")
         prefix = "numTarget"
@@ -35,5 +37,5 @@ def file_metrics(change: DmlCommand, target: str = "") -> Mapping[str, int]:
         changes: len(staged.change_files),
         f"{prefix}DeletionVectorsAdded": vectors.vectors_added + vectors.vectors_updated,
         f"{prefix}DeletionVectorsUpdated": vectors.vectors_updated,
-        f"{prefix}DeletionVectorsRemoved": vectors.vectors_removed + vectors.vectors_updated,
+        f"{prefix}DeletionVectorsRemoved": vectors_removed + vectors.vectors_updated,
     }

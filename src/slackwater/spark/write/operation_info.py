@@ -57,6 +57,9 @@ def described(
         }
         return OperationInfo("STREAMING UPDATE", parameters, _texts(counts))
     counts = {"numFiles": len(adds), "numOutputBytes": size_bytes, "numOutputRows": rows}
+    if request.mode == "overwrite" and not is_new:
+        counts |= {"numRemovedFiles": len(removes), "numRemovedBytes": sum(r.size or 0 for r in removes)}
+        counts |= counts_of_where
     if request.operation is not None:
         return OperationInfo(request.operation, definition_parameters(metadata, request.cluster_by), _texts(counts))
     # delta-spark tells by what the write was asked to partition, not by what the table is partitioned.
@@ -72,9 +75,6 @@ def described(
         parameters["predicate"] = request.replace_where
     if request.matching is not None:
         parameters |= request.matching.parameters
-    if request.mode == "overwrite" and not is_new:
-        counts |= {"numRemovedFiles": len(removes), "numRemovedBytes": sum(r.size or 0 for r in removes)}
-        counts |= counts_of_where
     return OperationInfo("WRITE", parameters, _texts(counts))
 
 
