@@ -9,12 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from slackwater.errors import ChangeFeedNotEnabled, CorruptLog
 from slackwater.log.snapshot import LogSnapshot
+from slackwater.protocol.actions.paths import canonical_path, canonical_paths
 from slackwater.protocol.properties.properties import ENABLE_CHANGE_DATA_FEED
 from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.deletion_vectors import load_deletion_vectors
@@ -77,11 +76,10 @@ def derived_changes(
             changes.append(FileChange(path, values, version, DELETE, rows=deleted, size_bytes=size))
         if restored:
             changes.append(FileChange(path, values, version, INSERT, rows=restored, size_bytes=size))
-    for path, node in removed.items():
-        if path not in added:
-            values = _removed_values(snapshot, path, node, version, where)
-            gone = hidden["remove", path]
-            changes.append(FileChange(path, values, version, DELETE, without=gone, size_bytes=_size(node)))
+    gone = {path: node for path, node in removed.items() if path not in added}
+    for path, values in _removed_values(snapshot, gone, version, where).items():
+        vector = hidden["remove", path]
+        changes.append(FileChange(path, values, version, DELETE, without=vector, size_bytes=_size(gone[path])))
     return changes
 
 
@@ -104,15 +102,21 @@ def data_changes(actions: Sequence[Mapping[str, Any]], kind: str, where: str) ->
 
 
 def _removed_values(
-    snapshot: LogSnapshot, path: str, node: Mapping[str, Any], version: int, where: str
-) -> Sequence[tuple[str, str | None]]:
-    if node.get("partitionValues") is not None or not snapshot.metadata.partition_columns:
-        return _values({"partitionValues": {}, **node}, where)
-    # Without extended file metadata a removal does not say its partition values: the add before it does.
+    snapshot: LogSnapshot, removed: Mapping[str, Mapping[str, Any]], version: int, where: str
+) -> dict[str, Sequence[tuple[str, str | None]]]:
+    """The partition values of the `removed` files, by their paths as the commit has them. Raises CorruptLog."""
+    found = {path: _values(node, where) for path, node in removed.items()}
+    # Partition values are optional in a removal, and some writers leave them empty: the add before it has them.
+    silent = [path for path, values in found.items() if not values] if snapshot.metadata.partition_columns else []
+    if not silent:
+        return found
     files = LogSnapshot.open(snapshot.table, version - 1).live_files(["path", "partitionValues"])
-    for row in files.filter(pc.equal(files["path"], pa.scalar(path))).to_pylist():
-        return list(row["partitionValues"])
-    raise CorruptLog(f"{where}: removes {path!r} without partition values, and no add before it has them")
+    known = dict(zip(canonical_paths(files["path"]).to_pylist(), files["partitionValues"].to_pylist(), strict=True))
+    for path in silent:
+        if canonical_path(path) not in known:
+            raise CorruptLog(f"{where}: removes {path!r} without partition values, and no add before it has them")
+        found[path] = list(known[canonical_path(path)] or ())
+    return found
 
 
 def _recorded(node: Mapping[str, Any], version: int, where: str) -> FileChange:
