@@ -9,7 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from slackwater.log.checkpoints.write_checkpoint import write_checkpoint
 from slackwater.log.file_actions import DELETION_VECTOR, unique_ids
+from slackwater.log.files.compaction import compact_log
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from tests.examples import examples
@@ -272,11 +274,21 @@ def test_another_deletion_vector_makes_another_logical_file() -> None:
     assert keys(log.load().tombstones()) == [("a", "x"), ("a", "y"), ("a", None), ("b", None)]
 
 
-def test_the_order_of_remove_and_add_in_one_commit_does_not_matter() -> None:
-    for actions in ([remove("a"), add("a", "x")], [add("a", "x"), remove("a")]):
-        log = TableLog().create(add("a"))
-        log.commit(1, *actions)
-        assert keys(log.load().live_files()) == [("a", "x")]
+@pytest.mark.parametrize("is_added_first", [False, True])
+def test_the_order_of_remove_and_add_in_one_commit_does_not_matter(is_added_first: bool) -> None:
+    log = TableLog().create(add("a"))
+    changes = [[remove("a"), add("a", "x")], [remove("a", "x"), add("a", "y")]]
+    for version, actions in enumerate(changes, 1):
+        log.commit(version, *(reversed(actions) if is_added_first else actions))
+    expected = [[("a", "x")], [("a", "y")]]
+    assert [keys(log.load(version).live_files()) for version in (1, 2)] == expected
+    compact_log(log.store, 1, 2)
+    assert log.load().segment.commits[-1].compacted
+    assert keys(log.load().live_files()) == expected[-1]
+    for version in (1, 2):
+        write_checkpoint(log.load(version), 0)
+    log.delete_commits(0, 1)
+    assert [keys(log.load(version).live_files()) for version in (1, 2)] == expected
 
 
 def test_vectors_differ_by_storage_path_and_offset() -> None:
