@@ -95,6 +95,36 @@ def test_delta_spark_reads_it_in_every_version_that_is_retained(
     assert rows_of(delta_spark.read(str(path)).rows) == rows_of(table.toDF().toArrow())
 
 
+@pytest.mark.long
+def test_other_engines_read_what_becomes_of_files_with_vectors_that_go_whole(
+    ours: SparkSession, delta_spark: DeltaSpark, tmp_path: Path
+) -> None:
+    path = tmp_path / "t"
+    table = _changed(ours, path)
+    marked = Snapshot.load(str(path)).version
+    for statement in (
+        "OPTIMIZE {} ZORDER BY (id)",
+        "INSERT INTO {} REPLACE WHERE id < 5 VALUES (1, 'one')",
+        "MERGE INTO {} t USING (SELECT 1) s ON true WHEN MATCHED THEN DELETE",
+        "CREATE OR REPLACE TABLE {} USING delta AS SELECT 1L AS id, 'one' AS v",
+    ):
+        ours.sql(statement.format(f"delta.`{path}`"))
+        table.restoreToVersion(marked)
+    table.delete("id = 3")
+    for version in range(marked, Snapshot.load(str(path)).version + 1):
+        ours_then = ours.read.format("delta").option("versionAsOf", version).load(str(path)).toArrow()
+        assert rows_of(delta_spark.read(str(path), versionAsOf=str(version)).rows) == rows_of(ours_then), version
+    for checkpointed in (False, True):
+        if checkpointed:
+            table.checkpoint()
+        for peer, read in PEERS.items():
+            if why_absent(peer) is None:
+                require_same_rows(lambda read=read: read(str(path)), table.toDF().toArrow(), _NO_VECTORS.get(peer))
+    delta_spark.forget()
+    delta_spark.run(f"DELETE FROM delta.`{path}` WHERE id = 4")
+    assert sorted(row.id for row in table.toDF().collect()) == [0, 2, 5, 6, 7, 8, 9]
+
+
 def test_a_vacuum_finds_the_files_that_delta_sparks_does(
     ours: SparkSession, delta_spark: DeltaSpark, tmp_path: Path
 ) -> None:

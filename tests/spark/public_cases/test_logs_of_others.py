@@ -6,6 +6,7 @@ import base64
 import json
 import shutil
 import uuid
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -98,6 +99,7 @@ class Went(NamedTuple):
 ALIVE = [1, 2, 3, 4, 5, 6, 7, 8]
 TABLE = "delta.`{path}`"
 NEWS = "SELECT CAST(100 AS BIGINT) AS id, 0 AS p"
+FEED = "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
 WENT = {
     "restore and back": Went(
         [f"RESTORE TABLE {TABLE} TO VERSION AS OF 1", f"RESTORE TABLE {TABLE} TO VERSION AS OF 2"],
@@ -141,7 +143,9 @@ WENT = {
         [f"INSERT INTO {TABLE} REPLACE WHERE p = 0 {NEWS}"], [1, 3, 5, 7, 100], {"numDeletedRows": "4"}
     ),
     "create or replace": Went(
-        [f"CREATE OR REPLACE TABLE {TABLE} USING delta PARTITIONED BY (p) AS {NEWS}"], [100], {"numRemovedFiles": "4"}
+        [f"CREATE OR REPLACE TABLE {TABLE} USING delta PARTITIONED BY (p) {FEED} AS {NEWS}"],
+        [100],
+        {"numRemovedFiles": "4"},
     ),
     "clone over it": Went([f"CREATE OR REPLACE TABLE {TABLE} SHALLOW CLONE delta.`{{other}}`"], ALIVE),
     "clone of before over it": Went(
@@ -158,14 +162,24 @@ def hide(path: str, versions: range) -> None:
 
 @pytest.fixture
 def marked(spark: SparkSession, path: str) -> str:
-    """Ten rows in four files of two partitions; two of the files have a deletion vector with one row."""
+    """Ten rows in four files of two partitions, with a change feed; two of the files have a vector of one row."""
     for low in (0, 5):
         frame = spark.range(low, low + 5).selectExpr("id", "CAST(id % 2 AS INT) AS p").coalesce(1)
         writer = frame.write.format("delta").mode("append").partitionBy("p")
-        writer.option("delta.enableDeletionVectors", "true").save(path)
+        writer.options(**{"delta.enableDeletionVectors": "true", "delta.enableChangeDataFeed": "true"}).save(path)
     spark.sql(f"DELETE FROM delta.`{path}` WHERE id IN (0, 9)")
     assert len(actions(path, 2, "remove")) == len(actions(path, 2, "add")) == 2
     return path
+
+
+def followed_rows(spark: SparkSession, path: str, version: int) -> list[tuple[Any, ...]]:
+    """The rows (id, p) by the ones before `version` and the change feed since."""
+    found = Counter(rows(read(spark, path, versionAsOf=str(version - 1))))
+    feed = read(spark, path, readChangeFeed="true", startingVersion=str(version))
+    for *row, kind in rows(feed.select("id", "p", "_change_type")):
+        found[tuple(row)] += 1 if kind in ("insert", "update_postimage") else -1
+    assert set(found.values()) <= {0, 1}
+    return sorted(found.elements())
 
 
 @pytest.mark.parametrize("case", WENT)
@@ -178,6 +192,7 @@ def test_files_with_a_vector_go_whole(
     for statement in went.statements:
         spark.sql(statement.format(path=marked, other=other))
     assert bare_rows(marked) == sorted(rows(read(spark, marked))) == peer_rows(marked) == expected
+    assert followed_rows(spark, marked, 3) == expected
     table = DeltaTable.forPath(spark, marked)
     (operation,) = table.history(1).collect()
     assert went.metrics.items() <= operation["operationMetrics"].items()
