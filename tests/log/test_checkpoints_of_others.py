@@ -122,6 +122,20 @@ def test_checkpoints_of_no_bytes_are_passed_over_for_the_commits_while_these_are
         log.load()
 
 
+def test_a_checkpoint_of_no_bytes_is_replaced_by_the_next_one_of_its_name() -> None:
+    log = thirteen_commits()
+    expected = facts(log.load())
+    log.classic(12, *DEFAULT)
+    (name,) = checkpoint_files(log)
+    log.put(name, b"")
+    with pytest.warns(CheckpointFallbackWarning):
+        loaded = log.load()
+    write_last_checkpoint(log.store, write_checkpoint(loaded, 0))
+    log.delete_commits(*range(12))
+    assert checkpoint_files(log) == [name]
+    assert facts(log.load()) == expected
+
+
 @pytest.mark.parametrize("older", [None, 2])
 def test_a_hint_that_leads_nowhere_makes_no_smaller_table(older: int | None) -> None:
     log = TableLog().create(add("f0")).grow(8)
