@@ -286,7 +286,7 @@ def test_nothing_but_the_root_is_opened_whatever_a_log_names(path: str, vector_p
 
 def test_the_gate_is_the_only_way_out_of_the_root() -> None:
     package = Path(slackwater.__file__).parent
-    stores = {"open.py", "gate.py", "store.py", "local_store.py", "obstore_store.py"}
+    stores = {"open.py", "path_guard.py", "store.py", "local_store.py", "obstore_store.py"}
     others = [path for path in package.rglob("*.py") if not (path.parent.name == "storage" and path.name in stores)]
     # The checkpoint of a query is found above a place that its user names, no log.
     allowed = {"store.at(": ["streams/checkpoint_location.py"]}
