@@ -315,7 +315,7 @@ def test_a_commit_that_cannot_be_read_back_stands(monkeypatch: pytest.MonkeyPatc
     def fail(*_: object) -> None:
         raise ValueError("unreadable")
 
-    monkeypatch.setattr(Snapshot, "after", fail)
+    monkeypatch.setattr(Snapshot, "with_commits", fail)
     done = transaction.commit("WRITE")
     assert (done.version, done.attempts) == (1, 1)
     assert done.upkeep_errors == ("reading the version back failed: unreadable",)

@@ -134,7 +134,7 @@ class UncommittedVersions:
         """
         self.table = Table(base.table.store, base.table.owned, self, base.table.follows_outside)
         """The table as the transaction has it."""
-        self._newest = base.through(self.table)
+        self._newest = base.with_table(self.table)
         self._is_open = True
         self._transaction = weakref.ref(transaction) if transaction is not None else None
         self.joined: list[Any] = []
@@ -152,7 +152,7 @@ class UncommittedVersions:
 
     def add(self, commit: ParsedCommit) -> None:
         """Let `commit`, which follows the newest version, be part of it."""
-        self._newest = self.newest.after([commit])
+        self._newest = self.newest.with_commits([commit])
 
     def transaction(self) -> Any:
         """What the branch is part of; None where that is not known, or gone."""
