@@ -20,9 +20,12 @@ ON_CLUSTER = tests/cluster tests/stores tests/spark/lake $(addprefix tests/spark
 	history/test_system_time.py table/test_checkpoints.py $(addprefix dml/,merge/test_merge.py test_assignments.py \
 	test_moved_rows.py test_delete.py test_update.py test_change_feed_of_dml.py test_concurrent_dml.py))
 
-.PHONY: demo docs test test-long classes test-kernel test-classic test-connect interop stores cluster bench-smoke browser wheel-smoke check bench environment clean
+.PHONY: demo docs test test-long classes test-kernel test-classic test-connect interop stores cluster bench-smoke browser wheel-smoke check bench environment clean help fix
 
-environment: $(STAMP)
+help:  ## print each target with its purpose
+	@grep -hE '^[a-z-]+:.*  ## ' Makefile | sed -E 's/:.*  ## /\t/' | sort | awk -F'\t' '{printf "%-14s %s\n", $$1, $$2}'
+
+environment: $(STAMP)  ## build .venv
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) tools/check_environment.py
@@ -33,43 +36,43 @@ $(STAMP): pyproject.toml constraints.txt
 		-e ".[connect,png,postgres,server,stores]" --group demo --group peers --group test
 	@touch $(STAMP)
 
-demo: environment
+demo: environment  ## build the environment and run the main job on real data
 	@$(BIN)/python -m demo.flights
 
 # The tests, some parts at once, each part's minutes at the end; `make test-long` leaves nothing out.
-test: environment
+test: environment  ## all tests of the short run, three parts
 	@$(BIN)/python tools/parts.py test-classic test-kernel test-connect
 
-test-long: environment
+test-long: environment  ## every variation, interop and benchmarks too
 	@LONG=--long $(BIN)/python tools/parts.py test-classic test-kernel test-connect interop bench-smoke
 
 # Spark's classes as JVMs of tests share them, which then start in half of the time: made once for an environment, beside
 # the tests without Spark. Where that fails, it is for the tests to say why.
-classes: $(CLASSES)
+classes: $(CLASSES)  ## archive Spark's classes, so that JVMs of tests start faster
 
 $(CLASSES): $(STAMP)
 	-@$(BIN)/python -m tests.java
 
 # Without Spark: in processes by file, as much of it waits for others.
-test-kernel: environment
+test-kernel: environment  ## tests without Spark
 	$(PYTEST) $(SUITE) -m "not spark" -n $(WORKERS) --dist loadfile
 
 # The Spark tests in Spark's classic mode.
-test-classic: environment classes
+test-classic: environment classes  ## tests with Spark in the driver's process
 	$(PYTEST) $(SUITE) -m spark
 
 # The Spark tests again, through Spark Connect: the two modes do not live in one process.
-test-connect: environment classes
+test-connect: environment classes  ## tests with Spark Connect
 	$(PYTEST) $(SUITE) -m spark --connect
 
 # Tables of ours before delta-spark itself, and its tables before us; Maven fetches its JARs once. Then engines in a bucket.
-interop: environment
+interop: environment  ## delta-spark and other engines beside Slackwater
 	$(BIN)/python -m tests.interop.install_delta_spark
 	$(PYTEST) tests/interop tests/stores/test_other_engines.py
 
 # Tables in object stores: with Spark's own connector for S3, and before servers that ask for more than the suite's; on an
 # HDFS in a process. Maven, Go and npm fetch them once. Without these, the tests are in the suite.
-stores: environment
+stores: environment  ## object stores, strict servers and HDFS
 	$(BIN)/python -m tests.stores.install_connector
 	$(BIN)/python -m tests.stores.install_servers
 	$(BIN)/python -m tests.hadoop.install_hdfs
@@ -81,35 +84,39 @@ stores: environment
 	$(STRICT) $(CONNECTOR) $(PYTEST) --long tests/stores --connect
 
 # Spark as several processes: a master and two workers, and a Connect server that its client did not start.
-cluster: environment
+cluster: environment  ## Spark as several processes
 	$(PYTEST) --cluster --all -m spark $(ON_CLUSTER)
 	$(PYTEST) --cluster -m spark --connect $(ON_CLUSTER)
 
 # The wheel in new environments: Pythons from 3.10, PySpark 4.0 to the newest, both modes; SMOKE="--pyspark 4.0" is less.
-wheel-smoke: environment
+wheel-smoke: environment  ## the wheel on each Python and PySpark
 	$(BIN)/python tools/wheel_smoke.py $(SMOKE)
 
 # The benchmarks run, on little data, and both sides of each agree.
-bench-smoke: environment
+bench-smoke: environment  ## each benchmark on little data
 	$(PYTEST) tests/benchmarks
 
 # Pages in headless Chromium, which must be on the PATH.
-browser: environment
+browser: environment  ## pages in headless Chromium
 	$(PYTEST) --browser tests/owner/served/console/test_in_a_browser.py tests/visualization/test_timeline.py
 
 # Style, types, and that every test module can be read: a name that moved is found before the tests run.
-check: environment
+check: environment  ## lint, format, types, and that tests can be read
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(COLLECT) > /dev/null || { $(COLLECT) | grep -A 12 ERROR; false; }
 
-bench: environment
+fix: environment  ## format, and repair what ruff can repair
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: environment  ## the benchmarks
 	$(BIN)/python -m benchmarks
 
 # The site of docs/ and of the docstrings, in build/site: without network once its environment is there, and strictly. A
 # diagram that is not drawn yet: tools/diagrams.py.
-docs: $(DOCS)/.installed
+docs: $(DOCS)/.installed  ## build the site into build/site
 	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet
 	@echo "build/site/index.html"
 
@@ -119,5 +126,5 @@ $(DOCS)/.installed: pyproject.toml
 	@$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --group docs
 	@touch $@
 
-clean:
+clean:  ## remove what the targets made
 	rm -rf $(VENV) $(DOCS) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-data spark-warehouse
