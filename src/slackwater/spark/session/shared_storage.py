@@ -18,10 +18,10 @@ from pyspark.sql import functions as F
 
 from slackwater.errors import StorageRefused
 from slackwater.log.segment import LogSegment
-from slackwater.protocol.actions.paths import is_absolute
 from slackwater.spark.session.classic_connect import default_parallelism, is_missing_path, is_one_process
 from slackwater.spark.session.locations import DataLocations
 from slackwater.spark.session.temporary_settings import listing_on_driver
+from slackwater.storage.existence import missing_files
 from slackwater.storage.store import ObjectStore
 
 WHAT_TO_DO = (
@@ -87,9 +87,8 @@ def not_shared(where: str, found: str) -> StorageRefused:
 
 
 def all_here(store: ObjectStore, paths: Sequence[str]) -> bool:
-    """Whether this process finds each of the files that Spark does not; those outside the root are not looked at."""
-    inside = [path for path in paths if not is_absolute(path)]
-    return bool(inside) and all(store.head(path) is not None for path in inside)
+    """Return whether this process finds each of the files, of which Spark misses one; also those outside the root."""
+    return not missing_files(store, paths)
 
 
 def _told(spark: SparkSession, store: ObjectStore, path: str, what: Column) -> set[str | None]:
