@@ -26,7 +26,7 @@ from slackwater.protocol.schema.schema import LONG, StructField
 from slackwater.protocol.schema_changes.alter_columns import NewColumn, add_columns
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage import ObjectStore
-from slackwater.transaction.table.alteration import add_feature, cluster_by, set_properties
+from slackwater.transaction.table.alteration import add_feature, cluster_by, clustering_columns, set_properties
 from tests.maintenance.aged import AgedTable
 from tests.transaction.tables import (
     START_MS,
@@ -186,7 +186,10 @@ def test_domains_come_back_and_go() -> None:
     transaction.set_domain(DomainMetadata("mine", "1"))
     third = transaction.commit("x").snapshot
     assert set(third.domain_metadata) == {"delta.clustering", "mine"}
-    assert set(_restored(third, 1).domain_metadata) == set()
+    # The protocol still lists clustering, so its domain stays and has no columns.
+    assert clustering_columns(_restored(third, 1)) == []
+    assert set(_restored(third, 1).domain_metadata) == {"delta.clustering"}
+    assert clustering_columns(_restored(third, 2)) == [("id",)]
     assert set(_restored(third, 2).domain_metadata) == {"delta.clustering"}
 
 

@@ -20,18 +20,17 @@ from slackwater.log.table import Table
 from slackwater.maintenance.file_presence import require_present
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol
 from slackwater.protocol.features import row_tracking
+from slackwater.protocol.features.clustering import without_domain
 from slackwater.protocol.features.column_mapping import physical_name
 from slackwater.protocol.features.identity_columns import (
     identity_column,
     identity_columns,
-    with_high_water_marks,
+    with_marks_after,
 )
 from slackwater.protocol.features.managed_commits import kept_properties, without_owner
 from slackwater.protocol.features.protocol_upgrade import with_features, with_versions
 from slackwater.protocol.properties.properties import (
     ENABLE_IN_COMMIT_TIMESTAMPS,
-    MATERIALIZED_ROW_COMMIT_VERSION,
-    MATERIALIZED_ROW_ID,
     MAX_COLUMN_ID,
 )
 from slackwater.protocol.schema.schema import schema_to_json
@@ -45,7 +44,6 @@ from slackwater.transaction.transaction import TableTransaction
 
 OPERATION = "RESTORE"
 _MOST_ATTEMPTS = 20
-_KEPT_NAMES = (MATERIALIZED_ROW_ID, MATERIALIZED_ROW_COMMIT_VERSION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +159,8 @@ def restored_configuration(now: TableConfiguration, then: TableConfiguration) ->
 def restored_domains(now: Mapping[str, DomainMetadata], then: Mapping[str, DomainMetadata]) -> list[DomainMetadata]:
     """The actions that make the metadata domains what they were; row ids go on from where they are."""
     back = [domain for name, domain in then.items() if name != row_tracking.DOMAIN and now.get(name) != domain]
-    gone = [replace(domain, removed=True) for name, domain in now.items() if name not in then]
-    return [*back, *(domain for domain in gone if domain.domain != row_tracking.DOMAIN)]
+    gone = [domain for name, domain in now.items() if name not in then and name != row_tracking.DOMAIN]
+    return [*back, *filter(None, map(without_domain, gone))]
 
 
 def _difference(newest: Snapshot, then: Snapshot) -> tuple[pa.Table, pa.Table]:
@@ -190,7 +188,7 @@ def _restored_metadata(now: TableConfiguration, past: TableConfiguration) -> Met
     configuration = {
         key: value for key, value in past.metadata.configuration.items() if key not in stale and key.lower() != of_time
     } | kept
-    for key in _KEPT_NAMES:
+    for key in row_tracking.NAME_KEYS:
         name = now.properties.get(key)
         if name is not None:
             configuration[key] = name
@@ -219,7 +217,7 @@ def _with_marks(metadata: Metadata, now: TableConfiguration, past: TableConfigur
         for identity in identity_columns(past.schema)
         if generated[identity.name] in marks
     }
-    schema = with_high_water_marks(past.schema, kept)
+    schema = with_marks_after(past.schema, kept)
     return metadata if schema == past.schema else replace(metadata, schema_string=schema_to_json(schema))
 
 

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as spark_types
 
 from slackwater import DeltaTable, DeltaTableBuilder, IdentityGenerator, Snapshot, errors
+from slackwater.transaction.table.alteration import clustering_columns
 from tests.spark.committed import actions, append, column_metadata, names_below, operation, rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
@@ -139,7 +140,7 @@ def test_a_replacement_keeps_the_id_and_the_history_and_nothing_else(spark: Spar
     assert (after.metadata.id, after.metadata.created_time) == (before.metadata.id, before.metadata.created_time)
     assert (after.metadata.description, dict(after.metadata.configuration)) == (None, {})
     assert [str(c.type) for c in after.schema] == ["string"]
-    assert "delta.clustering" not in after.domain_metadata
+    assert clustering_columns(after) == []
     assert table.toDF().count() == 0
     assert rows(spark, path, versionAsOf=1) == [(1, "a"), (2, "b")]
     assert operation(path)[0] == "REPLACE TABLE"

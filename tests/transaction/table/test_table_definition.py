@@ -166,7 +166,8 @@ def test_columns_of_a_replacement_never_get_an_id_that_was_given_before() -> Non
 def test_clustering_of_the_replaced_table_is_taken_away_or_overridden() -> None:
     old = define(clustering_columns=[("id",)])
     (gone,) = define({"x": "string"}, replaces=old).domains
-    assert (gone.domain, gone.removed) == ("delta.clustering", True)
+    assert (gone.domain, gone.removed) == ("delta.clustering", False)
+    assert json.loads(gone.configuration)["clusteringColumns"] == []
     (kept,) = define({"x": "string"}, replaces=old, clustering_columns=[("x",)]).domains
     assert (json.loads(kept.configuration)["clusteringColumns"], kept.removed) == ([["x"]], False)
 

@@ -6,6 +6,7 @@ Source: delta-protocol.md "Clustered Table".
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -13,7 +14,7 @@ import orjson
 from slackwater.errors import CorruptTable, InvalidArgument
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata
 from slackwater.protocol.actions.files import AddFile
-from slackwater.protocol.features.column_mapping import physical_name
+from slackwater.protocol.features.column_mapping import NONE, physical_name
 from slackwater.protocol.schema.schema import DataType, DecimalType, PrimitiveType, StructField, StructType
 
 DOMAIN = "delta.clustering"
@@ -37,6 +38,18 @@ def domain_metadata(schema: StructType, columns: Sequence[ColumnName], mode: str
     """
     paths = [[physical_name(field, mode) for field in _fields(schema, column)] for column in columns]
     return DomainMetadata(DOMAIN, orjson.dumps({"clusteringColumns": paths, "domainName": DOMAIN}).decode())
+
+
+def without_domain(domain: DomainMetadata) -> DomainMetadata | None:
+    """Return the action that ends `domain` in a table whose protocol stays as it is; None if nothing is left to end.
+
+    The clustering domain stays, with an empty list of columns, because writers of a table that lists the feature must
+    track them. Every other domain is removed. Source: "Writer Requirements for Clustered Table".
+    """
+    if domain.domain != DOMAIN:
+        return replace(domain, removed=True)
+    empty = domain_metadata(StructType(()), (), NONE)
+    return None if domain.configuration == empty.configuration else empty
 
 
 def physical_columns(domain: DomainMetadata | None, where: str) -> list[ColumnName]:

@@ -6,7 +6,7 @@ Source: delta-protocol.md "Identity Columns".
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from slackwater.errors import InvalidArgument, InvalidSchema, InvariantViolationException
@@ -165,6 +165,14 @@ def synchronize(column: StructField, extreme: int) -> StructField:
 def with_high_water_marks(schema: StructType, extremes: dict[str, int]) -> StructType:
     """`schema` with `advance` applied to the columns that `extremes` names, by their display names."""
     return StructType(tuple(advance(c, extremes[c.name]) if c.name in extremes else c for c in schema))
+
+
+def with_marks_after(schema: StructType, marks: Mapping[str, int]) -> StructType:
+    """Return `schema`, whose identity columns in `marks` generate only values after the mark of their name.
+
+    The marks may be of columns with another start or step.
+    """
+    return StructType(tuple(synchronize(c, marks[c.name]) if c.name in marks else c for c in schema))
 
 
 def same_but_identity(one: TableConfiguration, other: TableConfiguration) -> bool:

@@ -29,6 +29,9 @@ NO_ROW_IDS = -1
 # The protocol names the first key; the reference implementation and those that follow it know only the second.
 _MARK_KEYS = ("highWaterMark", "rowIdHighWaterMark")
 _PREFIXES = {MATERIALIZED_ROW_ID: "_row-id-col-", MATERIALIZED_ROW_COMMIT_VERSION: "_row-commit-version-col-"}
+NAME_KEYS = tuple(_PREFIXES)
+"""The properties that name the hidden columns of materialized row ids and row commit versions."""
+
 _LARGEST_ROW_ID = 2**63 - 1
 _MOST_TRIES = 10
 

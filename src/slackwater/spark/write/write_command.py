@@ -196,7 +196,7 @@ class WriteAttempt:
             return None
         new = _clustering_domain(table, given or current, bool(given))
         if new is None:
-            return replace(old, removed=True) if old is not None and current else None
+            return None if old is None else clustering.without_domain(old)
         return None if old is not None and new.configuration == old.configuration else new
 
     def _require_partition_columns(self) -> None:

@@ -207,8 +207,8 @@ def _domains(
     if columns:
         return (clustering_domain(metadata, schema, columns, mode),)
     old = existing.get(clustering.DOMAIN)
-    # The old columns are gone; what is left of a clustered table that is replaced by another is its tombstone.
-    return (replace(old, removed=True),) if old is not None else ()
+    ended = None if old is None else clustering.without_domain(old)
+    return () if ended is None else (ended,)
 
 
 def _with_mapping_for_iceberg(properties: Mapping[str, str]) -> dict[str, str]:
