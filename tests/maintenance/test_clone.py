@@ -123,6 +123,24 @@ def test_row_ids_are_those_of_the_source_and_new_ones_come_behind(tmp_path: Path
     assert {f["path"]: f["baseRowId"] for f in grown.files().to_pylist()}["own"] == 15
 
 
+def test_files_that_the_clone_has_get_row_ids_when_the_source_has_them(tmp_path: Path) -> None:
+    source = _source(tmp_path)
+    _clone(source, tmp_path / "clone")
+    tracked = set_props(source, delta__enableRowTracking="true").snapshot
+    clone = _clone(append(tracked, add("z")).snapshot, tmp_path / "clone", is_replaced=True)
+    ids = {f["path"].rpartition("/")[2]: f["baseRowId"] for f in clone.files().to_pylist()}
+    assert len(ids) == len(set(ids.values())) == 3
+    assert None not in ids.values()
+
+
+def test_a_replacing_clone_gives_out_no_id_of_a_column_again(tmp_path: Path) -> None:
+    mapped = {"delta.columnMapping.mode": "name"}
+    source = table({"a": "long"}, path=str(tmp_path / "source"), properties=mapped)
+    table({"a": "long", "b": "long"}, path=str(tmp_path / "clone"), properties=mapped)
+    clone = _clone(source, tmp_path / "clone", is_replaced=True)
+    assert clone.properties["delta.columnMapping.maxColumnId"] == "2"
+
+
 def test_clustering_comes_along(tmp_path: Path) -> None:
     source = _source(tmp_path)
     clustered = cluster_by(source, [("id",)]).commit(begin(source)).snapshot

@@ -23,15 +23,20 @@ from slackwater.protocol.actions.actions import DomainMetadata, Metadata
 from slackwater.protocol.actions.deletion_vectors import INLINE, ON_DISK_ABSOLUTE, DeletionVectorDescriptor
 from slackwater.protocol.actions.file_names import LOG
 from slackwater.protocol.actions.paths import are_plain_texts, encode_path, is_absolute, with_one_scheme
+from slackwater.protocol.features import row_tracking
+from slackwater.protocol.features.clustering import without_domain
 from slackwater.protocol.features.column_mapping import NONE
+from slackwater.protocol.features.identity_columns import identity_columns, with_marks_after
 from slackwater.protocol.features.managed_commits import kept_properties, with_same_owner, without_owner
 from slackwater.protocol.features.protocol_upgrade import with_features, with_required_features, with_versions
 from slackwater.protocol.properties.properties import (
     COLUMN_MAPPING_MODE,
+    MAX_COLUMN_ID,
     TableProperties,
     split_properties,
     validate_properties,
 )
+from slackwater.protocol.schema.schema import parse_schema, schema_to_json
 from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.path_guard import resolve_deletion_vector, resolve_files
@@ -132,6 +137,10 @@ def _replace_files(transaction: TableTransaction, source: Snapshot, replaced: Sn
     gone = replaced.live_files(ADD_SCHEMA.names)
     transaction.read_whole_table()
     adds = _files_elsewhere(source)
+    if row_tracking.is_supported(replaced.configuration):
+        # The table may have given the ids of the source to rows of its own, and no id is given out twice.
+        for name in ("baseRowId", "defaultRowCommitVersion"):
+            adds = _with(adds, name, pa.nulls(adds.num_rows, ADD_SCHEMA.field(name).type))
     # What a clone of before has already stays: one commit cannot both add and remove a file.
     added, there = one_array(file_keys(adds)), one_array(file_keys(gone))
     adds = adds.filter(pc.invert(pc.is_in(added, value_set=there)))
@@ -180,13 +189,38 @@ def _metadata(source: Metadata, properties: Mapping[str, str], clock: Clock, rep
         return replace(source, id=clock.new_id(), created_time=clock.now_ms(), configuration=configuration)
     old = replaced.metadata
     mine = replace(source, id=old.id, created_time=old.created_time, configuration=configuration)
-    return with_same_owner(old, mine)
+    return with_same_owner(old, _going_on(mine, replaced))
+
+
+def _going_on(metadata: Metadata, replaced: Snapshot) -> Metadata:
+    """`metadata`, in which ids of columns, identity values and row ids continue after those of `replaced`."""
+    configuration, now = dict(metadata.configuration), replaced.properties
+    if MAX_COLUMN_ID in configuration:
+        highest = max(int(configuration[MAX_COLUMN_ID]), now.integer(MAX_COLUMN_ID) or 0)
+        configuration[MAX_COLUMN_ID] = str(highest)
+    if row_tracking.is_supported(replaced.configuration):
+        for key in row_tracking.NAME_KEYS:
+            # In a column of this name the files of the source have the source's ids.
+            theirs, own = configuration.pop(key, None), now.get(key)
+            if own is not None and own != theirs:
+                configuration[key] = own
+    schema = parse_schema(metadata.schema_string)
+    names = {identity.name for identity in identity_columns(schema)}
+    marks = {identity.name: identity.high_water_mark for identity in identity_columns(replaced.schema)}
+    after = with_marks_after(schema, {n: mark for n, mark in marks.items() if n in names and mark is not None})
+    text = metadata.schema_string if after == schema else schema_to_json(after)
+    return replace(metadata, schema_string=text, configuration=configuration)
 
 
 def _domains(source: Snapshot, replaced: Snapshot | None) -> list[DomainMetadata]:
-    own = source.domain_metadata
-    gone = [] if replaced is None else [d for name, d in replaced.domain_metadata.items() if name not in own]
-    return [*own.values(), *(replace(domain, removed=True) for domain in gone)]
+    if replaced is None:
+        return list(source.domain_metadata.values())
+    own, theirs = dict(replaced.domain_metadata), dict(source.domain_metadata)
+    if row_tracking.is_supported(replaced.configuration):
+        # The table counts its row ids on.
+        own.pop(row_tracking.DOMAIN, None), theirs.pop(row_tracking.DOMAIN, None)
+    gone = [without_domain(domain) for name, domain in own.items() if name not in theirs]
+    return [*theirs.values(), *filter(None, gone)]
 
 
 def _replaced(target: Table, is_replaced: bool) -> Snapshot | None:

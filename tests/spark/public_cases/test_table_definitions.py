@@ -1,0 +1,161 @@
+"""Changes of a table's definition beside its other settings, as other engines lost or kept the wrong ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from slackwater import DeltaTable, Snapshot
+from slackwater.errors import DataFileNotFound
+from slackwater.protocol.features.identity_columns import identity_columns
+from slackwater.protocol.features.row_tracking import high_water_mark
+from slackwater.transaction.table.alteration import clustering_columns
+
+pytestmark = [pytest.mark.spark, pytest.mark.shared, pytest.mark.usefixtures("db")]
+
+Rows = Callable[..., list[tuple[Any, ...]]]
+
+
+def run(spark: SparkSession, *statements: str) -> None:
+    """Execute statements in their order."""
+    for statement in statements:
+        spark.sql(statement)
+
+
+def properties(tracked: bool = True, **more: str) -> str:
+    """TBLPROPERTIES with row tracking and with `more`."""
+    both = {**({"delta.enableRowTracking": "true"} if tracked else {}), **more}
+    return "TBLPROPERTIES (" + ", ".join(f"'{key}' = '{value}'" for key, value in both.items()) + ")"
+
+
+def snapshot(spark: SparkSession, name: str = "t") -> Snapshot:
+    """The newest version of a table of the current database."""
+    return Snapshot.load(DeltaTable.forName(spark, name).detail().first().location)
+
+
+@pytest.mark.parametrize("kept", ["true", None], ids=["restated", "left out"])
+def test_a_replaced_table_is_found_by_the_times_of_its_history(
+    spark: SparkSession, rows: Rows, kept: str | None
+) -> None:
+    run(
+        spark,
+        "CREATE TABLE t (a INT) USING delta",
+        "INSERT INTO t VALUES (1)",
+        "INSERT INTO t VALUES (2)",
+        "ALTER TABLE t SET TBLPROPERTIES ('delta.enableInCommitTimestamps' = 'true')",
+        "INSERT INTO t VALUES (4)",
+        "INSERT INTO t VALUES (5)",
+    )
+    enabled = snapshot(spark).properties
+    given = "" if kept is None else f"TBLPROPERTIES ('delta.enableInCommitTimestamps' = '{kept}')"
+    run(spark, f"CREATE OR REPLACE TABLE t (a INT, b INT) USING delta {given}", "INSERT INTO t VALUES (7, 7)")
+    since = ["delta.inCommitTimestampEnablementVersion", "delta.inCommitTimestampEnablementTimestamp"]
+    found = snapshot(spark).properties
+    assert [found.get(key) for key in since] == [enabled[key] if kept else None for key in since]
+    times = dict(spark.sql("DESCRIBE HISTORY t").selectExpr("version", "CAST(timestamp AS STRING)").collect())
+    assert len(times) == 8
+    for version, time in times.items():
+        assert rows(f"SELECT * FROM t TIMESTAMP AS OF '{time}'") == rows(f"SELECT * FROM t VERSION AS OF {version}")
+    run(spark, "RESTORE TABLE t TO VERSION AS OF 2", "INSERT INTO t VALUES (9)")
+    assert rows("SELECT * FROM t") == [(1,), (2,), (9,)]
+    assert snapshot(spark).configuration.is_active("inCommitTimestamp") == (kept is not None)
+
+
+def test_a_restored_table_has_the_settings_of_then(spark: SparkSession, rows: Rows) -> None:
+    run(
+        spark,
+        f"CREATE TABLE t (a INT, b STRING) USING delta {properties()}",
+        "INSERT INTO t VALUES (1, 'x')",
+        "ALTER TABLE t CLUSTER BY (a)",
+        "INSERT INTO t VALUES (3, 'y')",
+        "ALTER TABLE t CLUSTER BY (b)",
+    )
+    table = DeltaTable.forName(spark, "t")
+    table.setDomainMetadata("com.example.mine", "{}")
+    run(
+        spark,
+        "ALTER TABLE t ADD CONSTRAINT positive CHECK (a > 0)",
+        "ALTER TABLE t SET TBLPROPERTIES ('mine' = '1', 'delta.enableDeletionVectors' = 'true')",
+        "ALTER TABLE t ADD COLUMNS (c INT)",
+        "INSERT INTO t VALUES (9, 'z', 9)",
+    )
+    before, opened = snapshot(spark), table.toDF()
+    run(spark, "RESTORE TABLE t TO VERSION AS OF 3")
+    after = snapshot(spark)
+    assert after.schema.names == ("a", "b")
+    assert clustering_columns(after) == [("a",)]
+    assert set(after.domain_metadata) == {"delta.clustering", "delta.rowTracking"}
+    assert {key for key in after.properties if "rowTracking" not in key} == {"delta.enableRowTracking"}
+    assert (after.protocol, high_water_mark(after.domain_metadata)) == (before.protocol, 2)
+    # A frame that was opened before has the rows of its version.
+    assert sorted(opened.collect()) == [(1, "x", None), (3, "y", None), (9, "z", 9)]
+    run(spark, "INSERT INTO t VALUES (-1, 'n')")
+    ids = table.toDF(rowTracking="true").select("a", "_row_id", "_row_commit_version").collect()
+    assert sorted(ids) == [(-1, 3, 11), (1, 0, 1), (3, 1, 3)]
+    # Before the first CLUSTER BY there were no clustering columns; the protocol still asks for their list.
+    run(spark, "RESTORE TABLE t TO VERSION AS OF 1")
+    empty = snapshot(spark).domain_metadata["delta.clustering"]
+    assert (json.loads(empty.configuration)["clusteringColumns"], empty.removed) == ([], False)
+    run(spark, "RESTORE TABLE t TO VERSION AS OF 9")
+    assert (clustering_columns(snapshot(spark)), snapshot(spark).properties["mine"]) == ([("b",)], "1")
+    assert max(rows("SELECT * FROM t")) == (9, "z", 9)
+
+
+def test_a_table_replaced_by_a_clone_has_the_settings_of_the_source(spark: SparkSession, rows: Rows) -> None:
+    identity = "id BIGINT GENERATED ALWAYS AS IDENTITY, a INT"
+    run(
+        spark,
+        f"CREATE TABLE t ({identity}, old INT) USING delta CLUSTER BY (a) {properties(mine='1')}",
+        "INSERT INTO t (a) SELECT id FROM range(0, 10, 1, 1)",
+        f"CREATE TABLE src ({identity}) USING delta {properties()}",
+        "INSERT INTO src (a) SELECT id FROM range(0, 2, 1, 1)",
+        "CREATE TABLE plain (id BIGINT, a INT) USING delta",
+    )
+    DeltaTable.forName(spark, "t").setDomainMetadata("com.example.mine", "{}")
+    protocol, ((highest,),) = snapshot(spark).protocol, rows("SELECT max(id) FROM t")
+    run(spark, "CREATE OR REPLACE TABLE t SHALLOW CLONE src")
+    after = snapshot(spark)
+    assert (after.schema.names, clustering_columns(after), after.protocol) == (("id", "a"), [], protocol)
+    assert set(after.domain_metadata) == {"delta.clustering", "delta.rowTracking"}
+    assert "mine" not in after.properties
+    run(spark, "INSERT INTO t (a) VALUES (77)")
+    # Ten rows of the table had ids before: neither row ids nor identity values are given out twice.
+    ids = DeltaTable.forName(spark, "t").toDF(rowTracking="true").select("a", "_row_id").collect()
+    assert sorted(ids) == [(0, 10), (1, 11), (77, 12)]
+    ((new,),) = rows("SELECT id FROM t WHERE a = 77")
+    assert new > highest
+    # A row that was moved has its id in a column whose name the table and the clone must not share.
+    run(spark, "DELETE FROM src WHERE a = 0", "CREATE OR REPLACE TABLE t SHALLOW CLONE src")
+    ids = DeltaTable.forName(spark, "t").toDF(rowTracking="true").select("a", "_row_id").collect()
+    assert ids == [(1, 13)]
+    run(spark, "CREATE OR REPLACE TABLE t SHALLOW CLONE plain", "INSERT INTO t VALUES (5, 5)")
+    assert high_water_mark(snapshot(spark).domain_metadata) == 14
+    assert rows("SELECT * FROM t") == [(5, 5)]
+    assert identity_columns(snapshot(spark).schema) == ()
+
+
+def test_a_clone_of_vacuumed_files_is_not_restored(
+    spark: SparkSession, rows: Rows, conf: Callable[[str, str], None]
+) -> None:
+    conf("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    run(
+        spark,
+        "CREATE TABLE src (a INT) USING delta",
+        "INSERT INTO src VALUES (1)",
+        "CREATE TABLE t SHALLOW CLONE src",
+        "INSERT INTO t VALUES (2)",
+        "DELETE FROM t WHERE a = 1",
+        "DELETE FROM src",
+        "VACUUM src RETAIN 0 HOURS",
+    )
+    version = snapshot(spark).version
+    with pytest.raises(DataFileNotFound, match="nothing was changed"):
+        run(spark, "RESTORE TABLE t TO VERSION AS OF 0")
+    assert (snapshot(spark).version, rows("SELECT * FROM t")) == (version, [(2,)])
+    # One of the two files of this version is there: the error names the other one.
+    with pytest.raises(DataFileNotFound, match="/src/part-"):
+        rows("SELECT * FROM t VERSION AS OF 1")
