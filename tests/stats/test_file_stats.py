@@ -43,7 +43,7 @@ from slackwater.protocol.schema.schema import (
 from slackwater.scan.file_pruning import prune
 from slackwater.stats.footer_bounds import Writer, json_bounds
 from slackwater.stats.footers import StatsLeaves, parquet_footer, stats_leaves, stats_of_footer
-from slackwater.stats.stats_columns import parse_stats_columns
+from slackwater.stats.stats_columns import parse_stats_columns, validate_stats_columns
 from slackwater.storage.open import open_store
 from slackwater.storage.parquet_footer import ParquetFooter, read_footer
 from tests.examples import examples
@@ -456,15 +456,31 @@ def test_named_columns_go_before_their_number() -> None:
         ("odd.name", "'odd'"),
         ("p", "partitioned by p"),
         ("l.element", "not a column"),
-        ("", "separated by commas"),
+        ("l", "array"),
         ("a,,b", "separated by commas"),
         ("a,", "separated by commas"),
         ("`a", "separated by commas"),
     ],
 )
-def test_names_that_lead_nowhere_are_refused(text: str, message: str) -> None:
+def test_names_that_lead_nowhere_are_refused_when_they_are_set(text: str, message: str) -> None:
     with pytest.raises(InvalidArgument, match=message):
-        stats_leaves(WIDE, "none", ["p"], {"DELTA.dataskippingstatscolumns": text})
+        validate_stats_columns(WIDE, ["p"], {"DELTA.dataskippingstatscolumns": text})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", []),
+        (" ", []),
+        ("nope,b,l.element,p,a.x", ["b"]),
+        ("l", ["l"]),
+        ("a,,b", ["a"]),
+        ("`a", ["a"]),
+    ],
+)
+def test_names_that_another_writer_left_do_not_stop_a_write(text: str, expected: list[str]) -> None:
+    properties = {"delta.dataSkippingStatsColumns": text, "delta.dataSkippingNumIndexedCols": "1"}
+    assert _paths(stats_leaves(WIDE, "none", ["p"], properties)) == expected
 
 
 def test_names_may_hold_commas_dots_and_backticks() -> None:

@@ -39,6 +39,7 @@ from slackwater.protocol.properties.properties import (
 from slackwater.protocol.schema.schema import parse_schema, schema_to_json
 from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
+from slackwater.stats.stats_columns import validate_stats_columns
 from slackwater.storage.path_guard import resolve_deletion_vector, resolve_files
 from slackwater.transaction.clock import Clock
 from slackwater.transaction.conflicts.running_vacuum import require_no_vacuum
@@ -179,6 +180,7 @@ def _metadata(source: Metadata, properties: Mapping[str, str], clock: Clock, rep
             "names; change it afterwards",
             error_class="DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE_CHANGE",
         )
+    validate_stats_columns(parse_schema(source.schema_string), source.partition_columns, given.plain)
     kept = kept_properties(source.configuration)
     configuration = {key: value for key, value in source.configuration.items() if key not in kept}
     folded = {key.lower(): key for key in configuration}

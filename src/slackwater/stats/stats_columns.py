@@ -6,12 +6,12 @@ delta-spark's properties (`dataSkippingNumIndexedCols`, `dataSkippingStatsColumn
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from slackwater.errors import CorruptTable, InvalidArgument
 from slackwater.predicate.columns import resolve_column
+from slackwater.protocol.features.clustering import has_extremes
 from slackwater.protocol.features.column_mapping import ID, field_id, physical_schema
 from slackwater.protocol.properties.properties import (
     DATA_SKIPPING_NUM_INDEXED_COLS,
@@ -19,12 +19,17 @@ from slackwater.protocol.properties.properties import (
     DATA_SKIPPING_STRING_PREFIX_LENGTH,
     TableProperties,
 )
-from slackwater.protocol.schema.column_paths import format_column_path, parse_column_path, resolve_field
+from slackwater.protocol.schema.column_paths import (
+    format_column_path,
+    has_path,
+    parse_column_path,
+    resolve_field,
+    resolve_path,
+    split_column_paths,
+)
 from slackwater.protocol.schema.schema import VOID, ColumnPath, DataType, StructField, StructType
 
 DEFAULT_PREFIX_CHARACTERS = 32
-
-_LISTED = re.compile(r"(?:`(?:[^`]|``)*`|[^,`])+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +68,14 @@ def stats_leaves(
 
     `schema`, `partition_columns` and the property `dataSkippingStatsColumns` have display names, `clustering_columns`
     physical paths as the table's domain stores them: these have statistics whatever the properties say. Partition and
-    void columns have none, but a void one counts among the indexed columns. Raises InvalidArgument where the property
-    names a column that is not there or that the table is partitioned by, CorruptTable for settings that are none.
+    void columns have none, but a void one counts among the indexed columns. Names that lead nowhere are passed over,
+    so that a table with them can be written: `validate_stats_columns` refuses them when they are set. Raises
+    CorruptTable for settings that are none.
     """
     found = TableProperties(properties)
     partitions = frozenset(partition_columns)
     pairs = list(leaf_columns(StructType(tuple(f for f in schema if f.name not in partitions)), mode))
-    chosen = _chosen([display for display, _ in pairs], schema, partitions, found)
+    chosen = _chosen([display for display, _ in pairs], schema, found)
     clustering = {tuple(path) for path in clustering_columns}
     leaves = tuple(
         leaf for display, leaf in pairs if leaf.type != VOID and (display in chosen or leaf.path in clustering)
@@ -86,13 +92,50 @@ def leaf_columns(schema: StructType, mode: str) -> Iterator[tuple[ColumnPath, St
 
 
 def parse_stats_columns(text: str) -> list[ColumnPath]:
-    """The paths that a `dataSkippingStatsColumns` lists; raises InvalidArgument where one is none, or there is none."""
-    parts = _LISTED.findall(text)
-    if not text.strip() or len(parts) != len(re.sub(_LISTED, "", text)) + 1:
+    """Return the paths that a `dataSkippingStatsColumns` lists. Raises InvalidArgument if one of them is not a path."""
+    try:
+        return [parse_column_path(item) for item in split_column_paths(text)]
+    except InvalidArgument as error:
         raise InvalidArgument(
             f"{DATA_SKIPPING_STATS_COLUMNS} must be names of columns separated by commas, found {text!r}"
-        )
-    return [parse_column_path(part.strip()) for part in parts]
+        ) from error
+
+
+def validate_stats_columns(
+    schema: StructType, partition_columns: Collection[str], properties: Mapping[str, str]
+) -> None:
+    """Refuse a property `dataSkippingStatsColumns` that a user sets to columns without bounds.
+
+    Raises InvalidArgument for a column that is missing, that the table is partitioned by, that is inside an array or a
+    map, or whose type has no bounds. Inside structs such types pass, as they do in delta-spark.
+    """
+    text = TableProperties(properties).get(DATA_SKIPPING_STATS_COLUMNS)
+    for named in () if text is None else parse_stats_columns(text):
+        try:
+            path, column = resolve_field(schema, named)
+        except InvalidArgument as error:
+            raise InvalidArgument(
+                f"{DATA_SKIPPING_STATS_COLUMNS} = {text!r}: {error}", error_class=error.error_class
+            ) from error
+        here = f"{DATA_SKIPPING_STATS_COLUMNS} = {text!r}"
+        if path[0] in partition_columns:
+            raise InvalidArgument(
+                f"{here}: the table is partitioned by {format_column_path(path)}, and partition columns have no "
+                "statistics: leave it out",
+                error_class="DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_PARTITIONED_COLUMN",
+            )
+        if len(path) == 1 and not (isinstance(column.type, StructType) or has_extremes(column.type)):
+            raise InvalidArgument(
+                f"{here}: {format_column_path(path)} has the type {column.type}, which has no smallest and largest "
+                "value: leave it out",
+                error_class="DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_TYPE",
+            )
+        if not all(isinstance(resolve_path(schema, path[:end])[1], StructType) for end in range(1, len(path))):
+            raise InvalidArgument(
+                f"{here}: {format_column_path(path)} is inside an array or a map, and has no statistics: name the "
+                "column itself",
+                error_class="DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_TYPE",
+            )
 
 
 def _walk(
@@ -111,34 +154,18 @@ def _is_comparable(column: StructField) -> bool:
     return resolve_column(StructType((column,)), (column.name,)).comparable
 
 
-def _chosen(
-    paths: Sequence[ColumnPath], schema: StructType, partitions: frozenset[str], properties: TableProperties
-) -> set[ColumnPath]:
-    """Of the leaf columns with the display `paths`, those that the properties ask for."""
+def _chosen(paths: Sequence[ColumnPath], schema: StructType, properties: TableProperties) -> set[ColumnPath]:
+    """Of the leaf columns with the display `paths`, those that the properties ask for.
+
+    Another writer may have left names there that lead nowhere, or a list that cannot be parsed, which does not count.
+    """
     text = properties.get(DATA_SKIPPING_STATS_COLUMNS)
-    if text is None:
+    try:
+        listed = None if text is None else parse_stats_columns(text)
+    except InvalidArgument:
+        listed = None
+    if listed is None:
         most = properties.integer(DATA_SKIPPING_NUM_INDEXED_COLS)
         return set(paths if most is None or most < 0 else paths[:most])
-    chosen: set[ColumnPath] = set()
-    for named in parse_stats_columns(text):
-        try:
-            path, _ = resolve_field(schema, named)
-        except InvalidArgument as error:
-            raise InvalidArgument(
-                f"{DATA_SKIPPING_STATS_COLUMNS} = {text!r}: {error}", error_class=error.error_class
-            ) from error
-        if path[0] in partitions:
-            raise InvalidArgument(
-                f"{DATA_SKIPPING_STATS_COLUMNS} = {text!r}: the table is partitioned by {format_column_path(path)}, "
-                "and partition columns have no statistics: leave it out",
-                error_class="DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_PARTITIONED_COLUMN",
-            )
-        inside = {leaf for leaf in paths if leaf[: len(path)] == path}
-        if not inside:
-            raise InvalidArgument(
-                f"{DATA_SKIPPING_STATS_COLUMNS} = {text!r}: {format_column_path(path)} is inside an array or a "
-                "map, and has no statistics: name the column itself",
-                error_class="DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_TYPE",
-            )
-        chosen |= inside
-    return chosen
+    named = [resolve_path(schema, path)[0] for path in listed if has_path(schema, path)]
+    return {leaf for leaf in paths if any(leaf[: len(path)] == path for path in named)}

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from slackwater import DeltaTable, Snapshot
-from slackwater.errors import DataFileNotFound
+from slackwater.errors import DataFileNotFound, InvalidArgument
+from slackwater.protocol.features.column_mapping import physical_name
 from slackwater.protocol.features.identity_columns import identity_columns
 from slackwater.protocol.features.row_tracking import high_water_mark
 from slackwater.transaction.table.alteration import clustering_columns
+from tests.spark.written import actions, column, table_log
 
 pytestmark = [pytest.mark.spark, pytest.mark.shared, pytest.mark.usefixtures("db")]
 
@@ -159,3 +162,112 @@ def test_a_clone_of_vacuumed_files_is_not_restored(
     # One of the two files of this version is there: the error names the other one.
     with pytest.raises(DataFileNotFound, match="/src/part-"):
         rows("SELECT * FROM t VERSION AS OF 1")
+
+
+STATS = "delta.dataSkippingStatsColumns"
+
+
+def bounded(spark: SparkSession, name: str = "t") -> list[str]:
+    """The top-level columns with bounds in the files of the newest version, by the names of its schema."""
+    newest = snapshot(spark, name)
+    root = newest.table.location
+    (add,) = actions(root, newest.version, "add")
+    names = {physical_name(field, newest.column_mapping_mode): field.name for field in newest.schema}
+    found = json.loads(add["stats"])
+    assert set(found.get("minValues", ())) == set(found.get("maxValues", ()))
+    return [names[physical] for physical in found.get("minValues", ())]
+
+
+def test_columns_with_statistics_follow_renames_and_drops(spark: SparkSession, rows: Rows) -> None:
+    def insert(number: int) -> None:
+        newest = snapshot(spark)
+        values = ", ".join("NULL" if field.name in ("s", "s.t", "w") else str(number) for field in newest.schema)
+        run(spark, f"INSERT INTO t VALUES ({values})")
+
+    def listed() -> str:
+        return str(snapshot(spark).properties[STATS])
+
+    run(
+        spark,
+        "CREATE TABLE t (`a.b` INT, `c,d` INT, `x``y` INT, `Upper` INT, s STRUCT<`in.ner`: INT, o: INT>, z INT, "
+        f"w BINARY) USING delta TBLPROPERTIES ('delta.columnMapping.mode' = 'name', '{STATS}' = "
+        "'`a.b`,`c,d`,`x``y`,Upper,s.`in.ner`')",
+    )
+    insert(1)
+    assert bounded(spark) == ["a.b", "c,d", "x`y", "Upper"]
+    run(spark, "ALTER TABLE t DROP COLUMN z")
+    assert listed() == "`a.b`,`c,d`,`x``y`,Upper,s.`in.ner`"
+    insert(2)
+    run(
+        spark,
+        "ALTER TABLE t RENAME COLUMN `c,d` TO `c#2`",
+        "ALTER TABLE t RENAME COLUMN `a.b` TO `n,a.b`",
+        "ALTER TABLE t RENAME COLUMN s.`in.ner` TO `in``n.r`",
+        "ALTER TABLE t RENAME COLUMN s TO `s.t`",
+        "ALTER TABLE t RENAME COLUMN upper TO `größe`",
+    )
+    assert listed() == "`n,a.b`,`c#2`,`x``y`,`größe`,`s.t`.`in``n.r`"
+    insert(3)
+    assert bounded(spark) == ["n,a.b", "c#2", "x`y", "größe"]
+    run(spark, "ALTER TABLE t DROP COLUMN `x``y`", "ALTER TABLE t DROP COLUMN `s.t`.`in``n.r`")
+    assert listed() == "`n,a.b`,`c#2`,`größe`"
+    insert(4)
+    assert bounded(spark) == ["n,a.b", "c#2", "größe"]
+    assert rows("SELECT `c#2` FROM t WHERE `n,a.b` > 2 AND `größe` < 4") == [(3,)]
+    version = snapshot(spark).version
+    for wrong in ("w", "missing", "`c#2`.x", "s.t", "`c#2`,,w", "`c#2"):
+        with pytest.raises(InvalidArgument, match=STATS):
+            run(spark, f"ALTER TABLE t SET TBLPROPERTIES ('{STATS}' = '{wrong}')")
+        with pytest.raises(InvalidArgument, match=STATS):
+            run(spark, f"CREATE TABLE n (`c#2` INT, w BINARY) USING delta TBLPROPERTIES ('{STATS}' = '{wrong}')")
+    assert snapshot(spark).version == version
+    run(spark, f"ALTER TABLE t SET TBLPROPERTIES ('{STATS}' = '')")
+    insert(5)
+    assert bounded(spark) == []
+
+
+@pytest.mark.parametrize(
+    ("listed", "expected"), [("gone,v", ["v"]), ("v,a b", ["v"]), ("w", []), ("", []), ("v,,w", ["v", "x"])]
+)
+def test_a_list_of_columns_that_leads_nowhere_does_not_stop_writes(
+    spark: SparkSession, tmp_path: Path, listed: str, expected: list[str]
+) -> None:
+    fields = [column("v", "integer"), column("w", "binary"), column("x", "integer")]
+    path = table_log(tmp_path / "h", fields, {STATS: listed}, ["appendOnly"])
+    name = f"delta.`{path}`"
+    run(spark, f"INSERT INTO {name} VALUES (1, NULL, 2)", f"ALTER TABLE {name} SET TBLPROPERTIES ('mine' = '1')")
+    (add,) = actions(path, 1, "add")
+    assert list(json.loads(add["stats"]).get("minValues", {})) == expected
+    run(spark, f"UPDATE {name} SET v = 3")
+    assert [tuple(row) for row in spark.table(name).collect()] == [(3, None, 2)]
+    assert Snapshot.load(str(path)).properties[STATS] == listed
+
+
+def test_fields_of_an_array_are_one_column_with_statistics(spark: SparkSession) -> None:
+    many = ", ".join(f"f{number}: INT" for number in range(31))
+    columns = ", ".join(f"c{number} INT" for number in range(5))
+    run(spark, f"CREATE TABLE t (x ARRAY<STRUCT<{many}>>, m MAP<INT, STRUCT<{many}>>, {columns}) USING delta")
+    run(spark, "INSERT INTO t VALUES (NULL, NULL, 0, 1, 2, 3, 4)")
+    assert bounded(spark) == [f"c{number}" for number in range(5)]
+
+
+def test_clustering_columns_have_bounds_wherever_they_are(spark: SparkSession) -> None:
+    run(
+        spark,
+        f"CREATE TABLE t (x INT, y INT, z INT) USING delta CLUSTER BY (y) TBLPROPERTIES ('{STATS}' = 'x')",
+        "INSERT INTO t VALUES (1, 2, 3)",
+    )
+    assert bounded(spark) == ["x", "y"]
+    run(
+        spark,
+        f"ALTER TABLE t UNSET TBLPROPERTIES ('{STATS}')",
+        "ALTER TABLE t SET TBLPROPERTIES ('delta.dataSkippingNumIndexedCols' = '2')",
+        "ALTER TABLE t ALTER COLUMN y AFTER z",
+        "ALTER TABLE t ADD COLUMNS (n INT FIRST)",
+        "INSERT INTO t VALUES (4, 1, 3, 2)",
+    )
+    assert bounded(spark) == ["n", "x", "y"]
+    run(spark, "UPDATE t SET x = 5 WHERE n = 4")
+    assert bounded(spark) == ["n", "x", "y"]
+    run(spark, "OPTIMIZE t FULL")
+    assert bounded(spark) == ["n", "x", "y"]

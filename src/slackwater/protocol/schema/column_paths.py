@@ -14,7 +14,9 @@ from slackwater.errors import InvalidArgument
 from slackwater.protocol.schema.schema import ArrayType, ColumnPath, DataType, MapType, StructField, StructType
 
 _STEP = re.compile(r"`((?:[^`]|``)+)`|([^`.]+)")
-_PLAIN = re.compile(r"\w+\Z")
+_LISTED = re.compile(r"(?:`(?:[^`]|``)*`|[^,`])+")
+# As Spark quotes names: its parser reads no other ones without backticks.
+_PLAIN = re.compile(r"(?!\d+\Z)[A-Za-z0-9_]+\Z")
 
 
 def parse_column_path(text: str) -> ColumnPath:
@@ -36,6 +38,20 @@ def parse_column_path(text: str) -> ColumnPath:
         f"not a column: {text!r}, at position {at + 1}; write names separated by dots, and a name that holds a dot or "
         "a backtick in backticks, as in `a.b`.c"
     )
+
+
+def split_column_paths(text: str) -> list[str]:
+    """Return the texts of the paths in a list that is separated by commas, none of an empty list.
+
+    Raises InvalidArgument for an item that is not a path.
+    """
+    items = _LISTED.findall(text)
+    if text.strip() and len(items) != len(re.sub(_LISTED, "", text)) + 1:
+        raise InvalidArgument(f"not names of columns separated by commas: {text!r}")
+    listed = [item.strip() for item in items if text.strip()]
+    for item in listed:
+        parse_column_path(item)
+    return listed
 
 
 def format_column_path(path: ColumnPath) -> str:

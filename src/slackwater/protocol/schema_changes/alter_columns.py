@@ -8,7 +8,6 @@ Source: delta-protocol.md "Column Mapping", "Default Columns", "Change Metadata"
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -33,6 +32,7 @@ from slackwater.protocol.schema.column_paths import (
     parse_column_path,
     resolve_field,
     resolve_path,
+    split_column_paths,
     with_field_at,
     with_type_at,
 )
@@ -53,8 +53,6 @@ from slackwater.protocol.schema.schema import (
 )
 from slackwater.protocol.schema_changes.column_names import validate_column_names, validate_column_type
 from slackwater.protocol.table_configuration import TableConfiguration
-
-_LISTED = re.compile(r"(?:`(?:[^`]|``)*`|[^,`])+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,11 +240,22 @@ def _is_within(path: ColumnPath, outer: ColumnPath) -> bool:
 def _map_stats_columns(
     configuration: Mapping[str, str], change: Callable[[ColumnPath], ColumnPath | None]
 ) -> dict[str, str]:
-    """Without any column left the property goes too: the files then have statistics as by default."""
+    """`configuration` with the listed columns as `change` returns them; the others keep their spelling.
+
+    Without any column left the property goes too: the files then have statistics as by default. A list that cannot be
+    parsed stays as it is, as nothing of it counts.
+    """
     result = dict(configuration)
     for key in [key for key in result if key.lower() == DATA_SKIPPING_STATS_COLUMNS.lower()]:
-        listed = [parse_column_path(text.strip()) for text in _LISTED.findall(result[key]) if text.strip()]
-        kept = [format_column_path(path) for path in map(change, listed) if path is not None]
+        try:
+            listed = split_column_paths(result[key])
+        except InvalidArgument:
+            continue
+        paths = {text: parse_column_path(text) for text in listed}
+        after = {text: change(path) for text, path in paths.items()}
+        if after == paths:
+            continue
+        kept = [text if path == paths[text] else format_column_path(path) for text, path in after.items() if path]
         if kept:
             result[key] = ",".join(kept)
         else:

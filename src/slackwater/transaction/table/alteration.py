@@ -35,7 +35,7 @@ from slackwater.protocol.schema.schema import StructType, schema_to_json
 from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
 from slackwater.stats.file_stats import ColumnStats, StatsColumns
-from slackwater.stats.footers import stats_leaves
+from slackwater.stats.stats_columns import validate_stats_columns
 from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.table.definition import ColumnName, clustering_domain, with_nested_ids
 from slackwater.transaction.transaction import TableTransaction
@@ -104,8 +104,7 @@ def set_properties(snapshot: Snapshot, properties: Mapping[str, str]) -> Alterat
         validate_mapping_change(before, after, is_new_table=False)
         table = with_mapped_schema(table, snapshot.schema, after, existing=snapshot.schema)
     table = with_nested_ids(table)
-    # Names in dataSkippingStatsColumns must lead somewhere.
-    stats_leaves(table.schema, after, old.partition_columns, table.properties)
+    validate_stats_columns(table.schema, old.partition_columns, plain)
     protocol = with_required_features(table, given.features).protocol
     if given.min_reader_version is not None or given.min_writer_version is not None:
         protocol = with_versions(protocol, given.min_reader_version or 1, given.min_writer_version or 2)

@@ -44,6 +44,7 @@ from slackwater.protocol.schema_changes.column_names import (
     validate_partition_columns,
 )
 from slackwater.protocol.table_configuration import TableConfiguration
+from slackwater.stats.stats_columns import validate_stats_columns
 
 ColumnName = tuple[str, ...]
 
@@ -113,6 +114,7 @@ def define_table(
     validate_column_types(schema)
     partition_columns = validate_partition_columns(schema, definition.partition_columns)
     validate_identity_columns(schema, partition_columns)
+    validate_stats_columns(schema, partition_columns, plain)
     _validate_expressions(schema, given.constraints)
     old = replaces.metadata if replaces else None
     highest = int(old.configuration.get(MAX_COLUMN_ID, "0")) if old else 0
