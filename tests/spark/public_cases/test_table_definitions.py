@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from slackwater import DeltaTable, Snapshot
-from slackwater.errors import DataFileNotFound, InvalidArgument
+from slackwater.errors import DataFileNotFound, InvalidArgument, InvariantViolationException
 from slackwater.protocol.features.column_mapping import physical_name
 from slackwater.protocol.features.identity_columns import identity_columns
 from slackwater.protocol.features.row_tracking import high_water_mark
@@ -164,7 +164,7 @@ def test_a_clone_of_vacuumed_files_is_not_restored(
         rows("SELECT * FROM t VERSION AS OF 1")
 
 
-STATS = "delta.dataSkippingStatsColumns"
+STATS, MAPPING = "delta.dataSkippingStatsColumns", "delta.columnMapping.mode"
 
 
 def bounded(spark: SparkSession, name: str = "t") -> list[str]:
@@ -271,3 +271,62 @@ def test_clustering_columns_have_bounds_wherever_they_are(spark: SparkSession) -
     assert bounded(spark) == ["n", "x", "y"]
     run(spark, "OPTIMIZE t FULL")
     assert bounded(spark) == ["n", "x", "y"]
+
+
+def test_lengths_of_texts_inside_a_column_follow_its_definition(spark: SparkSession, rows: Rows) -> None:
+    columns = "a ARRAY<VARCHAR(3)>, m MAP<VARCHAR(3), VARCHAR(3)>, s STRUCT<t: VARCHAR(3), o: INT, u: VARCHAR(2)>"
+    run(spark, f"CREATE TABLE t ({columns}, c CHAR(3)) USING delta {properties(False, **{MAPPING: 'name'})}")
+
+    def described() -> list[str]:
+        return [row.data_type for row in spark.sql("DESCRIBE t").collect()]
+
+    def fits(*values: str) -> None:
+        run(spark, f"INSERT INTO t ({', '.join(v.split(' = ')[0] for v in values)}) VALUES "
+            f"({', '.join(v.split(' = ')[1] for v in values)})")  # fmt: skip
+
+    for wrong in ("a.element TYPE VARCHAR(2)", "m.key TYPE VARCHAR(2)", "s.t TYPE VARCHAR(2)", "c TYPE VARCHAR(2)"):
+        with pytest.raises(InvalidArgument, match="cannot become"):
+            run(spark, f"ALTER TABLE t ALTER COLUMN {wrong}")
+    run(
+        spark,
+        "ALTER TABLE t ALTER COLUMN a.element TYPE STRING",
+        "ALTER TABLE t ALTER COLUMN m.value TYPE VARCHAR(4)",
+        "ALTER TABLE t ALTER COLUMN c TYPE VARCHAR(4)",
+        "ALTER TABLE t ALTER COLUMN s.o AFTER u",
+        "ALTER TABLE t RENAME COLUMN s.t TO `t t`",
+        "ALTER TABLE t ADD COLUMN s.n VARCHAR(7)",
+        "ALTER TABLE t DROP COLUMN s.u",
+    )
+    assert described() == [
+        "array<string>", "map<varchar(3),varchar(4)>", "struct<`t t`:varchar(3),o:int,n:varchar(7)>", "varchar(4)",
+    ]  # fmt: skip
+    fits(
+        "a = array('01234')", "m = map('012', '0123')", "s = named_struct('t t', '012', 'o', 1, 'n', '0')", "c = '0123'"
+    )
+    for wrong in (
+        "m = map('0123', '')", "m = map('', '01234')", "s = named_struct('t t', '0123', 'o', 1, 'n', '0')",
+        "s = named_struct('t t', '', 'o', 1, 'n', '01234567')", "c = '01234'",
+    ):  # fmt: skip
+        with pytest.raises(InvariantViolationException, match="length of column"):
+            fits(wrong)
+    assert rows("SELECT a[0], s.`t t` FROM t") == [("01234", "012")]
+
+
+def test_lengths_of_texts_that_other_writers_left_behind(spark: SparkSession, tmp_path: Path) -> None:
+    # Another engine renamed s.t to s.tt, or dropped s.u, and left the type of the column as it was.
+    inner = [column("tt", "string"), column("o", "integer")]
+    for number, (declared, fields) in enumerate(
+        (
+            ("struct<t:varchar(3),o:int>", inner),
+            ("struct<tt:varchar(3),u:varchar(1),o:int>", inner),
+            ("struct<", inner[:1]),
+        )
+    ):
+        kind = {"type": "struct", "fields": fields}
+        field = {**column("s", kind), "metadata": {"__CHAR_VARCHAR_TYPE_STRING": declared}}
+        name = f"delta.`{table_log(tmp_path / str(number), [field], features=['appendOnly'])}`"
+        values = "named_struct('tt', '{}')" if len(fields) == 1 else "named_struct('tt', '{}', 'o', 1)"
+        run(spark, f"INSERT INTO {name} VALUES ({values.format('012')})")
+        if len(fields) > 1:
+            with pytest.raises(InvariantViolationException, match="length of column s"):
+                run(spark, f"INSERT INTO {name} VALUES ({values.format('0123')})")

@@ -7,7 +7,7 @@ what to do. Source: delta-protocol.md "Default Columns", "Column Metadata", "Gen
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from slackwater.errors import InvalidArgument, UnsupportedFeature
@@ -15,8 +15,7 @@ from slackwater.protocol.features.iceberg_compat import active_version
 from slackwater.protocol.features.identity_columns import is_identity
 from slackwater.protocol.features.sql_columns import columns_in_sql, fixed_columns, is_generated
 from slackwater.protocol.properties.properties import ENABLE_TYPE_WIDENING
-from slackwater.protocol.schema.char_varchar import TEXT_TYPE, is_longer
-from slackwater.protocol.schema.char_varchar import text_type as declared_text_type
+from slackwater.protocol.schema.char_varchar import is_longer, schema_limits, text_limits, with_limits
 from slackwater.protocol.schema.column_paths import (
     format_column_path,
     resolve_field,
@@ -28,6 +27,7 @@ from slackwater.protocol.schema.schema import (
     COMMENT,
     CURRENT_DEFAULT,
     EXISTS_DEFAULT,
+    STRING,
     ArrayType,
     ColumnPath,
     DataType,
@@ -39,7 +39,12 @@ from slackwater.protocol.schema.schema import (
     schema_to_json,
     walk_fields,
 )
-from slackwater.protocol.schema.type_widening import can_change_in_place, can_widen, is_same_type, with_type_change
+from slackwater.protocol.schema.type_widening import (
+    can_change_in_place,
+    can_widen,
+    is_same_type,
+    with_type_change,
+)
 from slackwater.protocol.schema_changes.column_names import validate_column_type
 from slackwater.protocol.schema_changes.merge_schema import without_internal_metadata
 from slackwater.protocol.table_configuration import TableConfiguration
@@ -56,35 +61,30 @@ def set_comment(table: TableConfiguration, path: ColumnPath, comment: str | None
 
 
 def retype(table: TableConfiguration, path: ColumnPath, given: StructField) -> TableConfiguration:
-    """As `change_type`, to the type of `given`; the lengths of its texts are then those of a column of the top level.
+    """As `change_type`, to the type of `given`, whose texts have the lengths that `given` declares.
 
-    Raises as `change_type` and `set_text_type`.
+    Raises as `change_type` and `validate_longer_texts`.
     """
     changed = change_type(table, path, given.type)
-    return set_text_type(changed, path, declared_text_type(given)) if len(path) == 1 else changed
+    schema = changed.schema
+    spelled, _ = resolve_path(schema, path)
+    limits = {resolve_path(schema, (*spelled, *at))[0]: kind for at, kind in text_limits(given).items()}
+    validate_longer_texts(table.schema, limits)
+    others = {at: kind for at, kind in schema_limits(schema).items() if at[: len(spelled)] != spelled}
+    limited = with_limits(schema, {**others, **limits})
+    return changed if limited == schema else _with_schema(changed, limited)
 
 
-def set_text_type(table: TableConfiguration, path: ColumnPath, text_type: str | None) -> TableConfiguration:
-    """The table in which texts of the column at `path`, of the top level, have the length that a type says, or any.
-
-    Raises InvalidArgument where texts that are there may be longer, or CHAR would pad them.
-    """
-    _, column = resolve_field(table.schema, path)
-    before = declared_text_type(column)
-    if before == text_type:
-        return table
-    if text_type is not None and not is_longer(before, text_type):
-        raise InvalidArgument(
-            f"column {format_column_path(path)} is of type {before or column.type}, and cannot become {text_type}: "
-            "VARCHAR(n) may become longer, or STRING",
-            error_class="DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE_COL_OP",
-        )
-
-    def limited(field: StructField) -> StructField:
-        kept = {key: value for key, value in field.metadata.items() if key != TEXT_TYPE}
-        return replace(field, metadata=kept if text_type is None else {**kept, TEXT_TYPE: text_type})
-
-    return _with_field(table, path, limited)
+def validate_longer_texts(schema: StructType, limits: Mapping[ColumnPath, str]) -> None:
+    """Refuse `limits` for texts of `schema` that may be longer, or that CHAR would pad. Raises InvalidArgument."""
+    before = schema_limits(schema)
+    for at, kind in limits.items():
+        if not is_longer(before.get(at), kind):
+            raise InvalidArgument(
+                f"column {format_column_path(at)} is of type {before.get(at, STRING)}, and cannot become {kind}: "
+                "VARCHAR(n) may become longer, or STRING",
+                error_class="DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE_COL_OP",
+            )
 
 
 def set_nullability(
@@ -180,7 +180,7 @@ def changed_type(table: TableConfiguration, path: ColumnPath, old: DataType, new
 def _widened(table: TableConfiguration, path: ColumnPath, old: DataType, new: DataType) -> TableConfiguration:
     """The table with the wider type at `path`, and the one before in the column's history."""
     here = format_column_path(path)
-    if "typeWidening-preview" in (table.protocol.writer_features or ()):
+    if _is_of_preview(table):
         raise UnsupportedFeature(
             f"column {here}: the table has the preview of type widening, whose history of types is another one: drop "
             "the feature typeWidening-preview first",
@@ -198,6 +198,10 @@ def _widened(table: TableConfiguration, path: ColumnPath, old: DataType, new: Da
     column = max((path[:depth] for depth in range(1, len(path) + 1) if path[:depth] in fields), key=len)
     inside = path[len(column) :]
     return _with_schema(table, with_field_at(schema, column, lambda found: with_type_change(found, inside, old, new)))
+
+
+def _is_of_preview(table: TableConfiguration) -> bool:
+    return "typeWidening-preview" in (table.protocol.writer_features or ())
 
 
 def _is_of_iceberg(old: DataType, new: DataType) -> bool:

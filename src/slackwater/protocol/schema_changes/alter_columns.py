@@ -26,6 +26,7 @@ from slackwater.protocol.properties.properties import (
     DATA_SKIPPING_STATS_COLUMNS,
     ENABLE_CHANGE_DATA_FEED,
 )
+from slackwater.protocol.schema.char_varchar import schema_limits, text_limits, with_limits
 from slackwater.protocol.schema.column_paths import (
     format_column_path,
     has_path,
@@ -87,6 +88,7 @@ def add_columns(
     """
     schema, mode = table.schema, table.column_mapping_mode
     change_feed = table.properties.flag(ENABLE_CHANGE_DATA_FEED)
+    limits = schema_limits(schema)
     for new in columns:
         parent, found = resolve_path(schema, new.parent)
         if not isinstance(found, StructType):
@@ -96,7 +98,8 @@ def add_columns(
         column = new_column(new.column, (*parent, new.column.name), mode, change_feed)
         _refuse_twin(found, column.name, parent)
         schema = with_type_at(schema, parent, _insertion(column, new.position, parent))
-    return with_mapped_schema(table, schema, mode, physical=physical)
+        limits |= {(*parent, column.name, *inside): kind for inside, kind in text_limits(column).items()}
+    return with_mapped_schema(table, with_limits(schema, limits), mode, physical=physical)
 
 
 def rename_column(table: TableConfiguration, path: ColumnPath, new_name: str) -> TableConfiguration:
@@ -116,7 +119,11 @@ def rename_column(table: TableConfiguration, path: ColumnPath, new_name: str) ->
     validate_column_names(StructType((StructField(new_name, STRING),)), mode, change_feed=change_feed, parent=parent)
     _refuse_twin(_struct_at(schema, parent), new_name, parent, besides=column.name)
     _refuse_dependents(table, [spelled], "renamed")
-    renamed = with_field_at(schema, spelled, lambda f: _renamed(f, new_name))
+    limits = {
+        (*parent, new_name, *at[len(spelled) :]) if at[: len(spelled)] == spelled else at: kind
+        for at, kind in schema_limits(schema).items()
+    }
+    renamed = with_limits(with_field_at(schema, spelled, lambda f: _renamed(f, new_name)), limits)
     partitions = metadata.partition_columns
     if not parent:
         partitions = tuple(new_name if name == column.name else name for name in partitions)
@@ -152,6 +159,8 @@ def drop_columns(
     for path in sorted(set(dropped), key=len, reverse=True):
         remaining = with_type_at(remaining, path[:-1], _removal(path[-1]))
     _refuse_emptied(metadata, remaining, dropped)
+    limits = schema_limits(schema)
+    remaining = with_limits(remaining, {at: kind for at, kind in limits.items() if has_path(remaining, at)})
     changed = replace(
         metadata,
         schema_string=schema_to_json(remaining),
@@ -169,6 +178,7 @@ def move_column(table: TableConfiguration, path: ColumnPath, position: ColumnPos
         raise InvalidArgument(f"column {format_column_path(spelled)} cannot stand after itself")
     without = with_type_at(schema, parent, _removal(column.name))
     moved = with_type_at(without, parent, _insertion(column, position, parent))
+    moved = with_limits(moved, schema_limits(schema))
     return table.changed(metadata=replace(table.metadata, schema_string=schema_to_json(moved)))
 
 

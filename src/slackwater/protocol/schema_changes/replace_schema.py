@@ -12,7 +12,8 @@ from slackwater.errors import InvalidArgument
 from slackwater.protocol.features.column_mapping_ids import random_physical_name, strip_mapping, with_mapped_schema
 from slackwater.protocol.features.sql_columns import column_expressions, missing_columns
 from slackwater.protocol.properties.properties import ENABLE_CHANGE_DATA_FEED
-from slackwater.protocol.schema.column_paths import format_column_path, has_path
+from slackwater.protocol.schema.char_varchar import schema_limits, with_limits
+from slackwater.protocol.schema.column_paths import format_column_path, has_path, resolve_path
 from slackwater.protocol.schema.schema import (
     COMMENT,
     CURRENT_DEFAULT,
@@ -26,7 +27,7 @@ from slackwater.protocol.schema.schema import (
     StructType,
     walk_fields,
 )
-from slackwater.protocol.schema_changes.alter_column import changed_type
+from slackwater.protocol.schema_changes.alter_column import changed_type, validate_longer_texts
 from slackwater.protocol.schema_changes.alter_columns import (
     new_column,
     validate_drop,
@@ -59,6 +60,9 @@ def replace_columns(
     validate_drop(table, replacement.dropped, clustering)
     validate_column_types(replaced)
     validate_partition_columns(replaced, metadata.partition_columns)
+    limits = {resolve_path(replaced, at)[0]: kind for at, kind in schema_limits(columns).items()}
+    validate_longer_texts(table.schema, {at: kind for at, kind in limits.items() if has_path(table.schema, at)})
+    replaced = with_limits(replaced, limits)
     configuration = without_stats_columns(metadata.configuration, replacement.dropped)
     kept = table.changed(metadata=replace(metadata, configuration=configuration))
     return with_mapped_schema(kept, replaced, mode, physical=physical)

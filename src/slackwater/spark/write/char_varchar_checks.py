@@ -5,12 +5,13 @@ Source: Spark's CharVarcharUtils.stringLengthCheck, which besides cuts off space
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql import types as spark_types
 
-from slackwater.protocol.schema.char_varchar import text_type
-from slackwater.protocol.schema.schema import StructType
+from slackwater.protocol.schema.char_varchar import text_limits, text_type
+from slackwater.protocol.schema.schema import ArrayType, ColumnPath, DataType, MapType, StructType
 from slackwater.spark.write.row_checks import RowCheck
 from slackwater.sql.lexer import quoted
 
@@ -19,27 +20,30 @@ def length_checks(schema: StructType) -> list[RowCheck]:
     """What rows of a table with this schema must satisfy."""
     checks = []
     for column in schema:
-        declared = text_type(column)
-        if declared is not None:
-            holds = _fits(F.col(quoted(column.name)), spark_types.DataType.fromDDL(declared))
-            says = f"the length of column {column.name}, {declared},"
+        limits = text_limits(column)
+        if limits:
+            lengths = {path: int(kind[kind.index("(") + 1 : -1]) for path, kind in limits.items()}
+            holds = _fits(F.col(quoted(column.name)), column.type, lengths, ())
+            says = f"the length of column {column.name}, {text_type(column)},"
             checks.append(RowCheck(says, holds, (column.name,), "DELTA_EXCEED_CHAR_VARCHAR_LIMIT"))
     return checks
 
 
-def _fits(value: Column, kind: spark_types.DataType) -> Column:
-    """Whether no text in `value` is longer than its type says."""
+def _fits(value: Column, kind: DataType, lengths: Mapping[ColumnPath, int], path: ColumnPath) -> Column:
+    """Whether no text in `value` is longer than `lengths` says of it by its path."""
     holds = F.lit(True)
-    if isinstance(kind, (spark_types.CharType, spark_types.VarcharType)):
-        holds = F.char_length(value) <= F.lit(kind.length)
-    elif isinstance(kind, spark_types.ArrayType):
-        element = kind.elementType
-        holds = F.forall(value, lambda each: _fits(each, element))
-    elif isinstance(kind, spark_types.MapType):
-        key, item = kind.keyType, kind.valueType
-        keys = F.forall(F.map_keys(value), lambda each: _fits(each, key))
-        holds = keys & F.forall(F.map_values(value), lambda each: _fits(each, item))
-    elif isinstance(kind, spark_types.StructType):
-        for part in kind.fields:
-            holds = holds & _fits(value.getField(part.name), part.dataType)
+    if not any(at[: len(path)] == path for at in lengths):
+        return holds
+    if path in lengths:
+        holds = F.char_length(value) <= F.lit(lengths[path])
+    elif isinstance(kind, ArrayType):
+        element = kind.element_type
+        holds = F.forall(value, lambda each: _fits(each, element, lengths, (*path, "element")))
+    elif isinstance(kind, MapType):
+        key, item = kind.key_type, kind.value_type
+        keys = F.forall(F.map_keys(value), lambda each: _fits(each, key, lengths, (*path, "key")))
+        holds = keys & F.forall(F.map_values(value), lambda each: _fits(each, item, lengths, (*path, "value")))
+    elif isinstance(kind, StructType):
+        for part in kind:
+            holds = holds & _fits(value.getField(part.name), part.type, lengths, (*path, part.name))
     return value.isNull() | holds
