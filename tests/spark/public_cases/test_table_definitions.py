@@ -11,12 +11,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from slackwater import DeltaTable, Snapshot
-from slackwater.errors import DataFileNotFound, InvalidArgument, InvariantViolationException
+from slackwater.errors import DataFileNotFound, InvalidArgument, InvariantViolationException, ValueDoesNotFit
 from slackwater.protocol.features.column_mapping import physical_name
 from slackwater.protocol.features.identity_columns import identity_columns
 from slackwater.protocol.features.row_tracking import high_water_mark
 from slackwater.transaction.table.alteration import clustering_columns
-from tests.spark.written import actions, column, table_log
+from tests.spark.written import actions, column, save, table_log
 
 pytestmark = [pytest.mark.spark, pytest.mark.shared, pytest.mark.usefixtures("db")]
 
@@ -271,6 +271,109 @@ def test_clustering_columns_have_bounds_wherever_they_are(spark: SparkSession) -
     assert bounded(spark) == ["n", "x", "y"]
     run(spark, "OPTIMIZE t FULL")
     assert bounded(spark) == ["n", "x", "y"]
+
+
+WIDENING = "TBLPROPERTIES ('delta.enableTypeWidening' = 'true')"
+MERGE = "MERGE WITH SCHEMA EVOLUTION INTO t USING s ON t.a = s.a WHEN MATCHED THEN UPDATE SET *"
+
+
+def types(spark: SparkSession, name: str = "t") -> str:
+    """The types of a table's columns, as Spark has them."""
+    return ", ".join(field.dataType.simpleString() for field in spark.table(name).schema)
+
+
+def stream(spark: SparkSession, source: str, sink: str, **options: str) -> None:
+    """Stream a table to the end into another one, whose schema evolves."""
+    writer = spark.readStream.format("delta").options(**options).table(source).writeStream.format("delta")
+    writer = writer.option("mergeSchema", "true").option("checkpointLocation", f"{sink}_c")
+    writer.trigger(availableNow=True).start(sink).awaitTermination()
+
+
+def test_a_column_widens_beside_texts_constraints_and_generated_columns(
+    spark: SparkSession, rows: Rows, tmp_path: Path
+) -> None:
+    sink = str(tmp_path / "sink")
+    columns = "a VARCHAR(10), b INT, c ARRAY<TINYINT>, d SMALLINT, h INT GENERATED ALWAYS AS (d + 1)"
+    content = "VALUES ('x', 1, array(1Y, 2Y), 3S, 4), ('y', 2, array(1Y, 2Y), 4S, 5)"
+    run(
+        spark,
+        f"CREATE TABLE t ({columns}) USING delta {WIDENING}",
+        f"INSERT INTO t SELECT /*+ COALESCE(1) */ * FROM {content}",
+        f"CREATE TABLE delta.`{sink}` (a STRING, b INT, c ARRAY<TINYINT>, d SMALLINT, h INT) USING delta {WIDENING}",
+    )
+    stream(spark, "t", sink)
+    run(
+        spark,
+        "ALTER TABLE t ALTER COLUMN b TYPE BIGINT",
+        "INSERT INTO t (a, b, c, d) VALUES ('z', 5000000000, array(1Y, 1Y), 5S)",
+        "MERGE INTO t USING (SELECT 'x' a, 6000000000 b) s ON t.a = s.a WHEN MATCHED THEN UPDATE SET b = s.b",
+    )
+    # A row that was rewritten beside the one that changed, in a file of its own type.
+    assert rows("SELECT a, b, h FROM t") == [("x", 6000000000, 4), ("y", 2, 5), ("z", 5000000000, 6)]
+    assert types(spark).split(", ")[1] == "bigint"
+    with pytest.raises(InvariantViolationException, match="length of column a"):
+        run(spark, "UPDATE t SET a = '01234567890'")
+    run(spark, "ALTER TABLE t ADD CONSTRAINT hashed CHECK (hash(c[1]) IS NOT NULL)")
+    version = snapshot(spark).version
+    wider = spark.createDataFrame([("q", 1, [300, 300], 70000)], "a STRING, b BIGINT, c ARRAY<SMALLINT>, d INT")
+    wider.createOrReplaceTempView("s")
+    for refused in ("ALTER TABLE t ALTER COLUMN c.element TYPE SMALLINT", "ALTER TABLE t ALTER COLUMN d TYPE INT"):
+        with pytest.raises(InvalidArgument, match="must stay"):
+            run(spark, refused)
+    with pytest.raises(InvalidArgument, match=r"c\.element.*must stay"):
+        run(spark, f"{MERGE} WHEN NOT MATCHED THEN INSERT *")
+    for left in ("c", "d"):
+        with pytest.raises(InvalidArgument, match=left):
+            save(wider.drop(left), snapshot(spark).table.location, mergeSchema="true")
+    assert snapshot(spark).version == version
+    run(spark, "RESTORE TABLE t TO VERSION AS OF 1")
+    assert (types(spark).split(", ")[1], rows("SELECT a, b FROM t")) == ("int", [("x", 1), ("y", 2)])
+    with pytest.raises(ValueDoesNotFit):
+        run(spark, "INSERT INTO t (a, b) VALUES ('w', 5000000000)")
+    run(spark, "ALTER TABLE t ALTER COLUMN b TYPE BIGINT", "INSERT INTO t (a, b, d) VALUES ('w', 5000000000, 1S)")
+    assert rows("SELECT a, b FROM t") == [("w", 5000000000), ("x", 1), ("y", 2)]
+    # The stream that began before goes on, and its table widens too.
+    stream(spark, "t", sink, ignoreChanges="true", startingVersion="0")
+    assert rows(f"SELECT max(b), typeof(max(b)) FROM delta.`{sink}`") == [(6000000000, "bigint")]
+
+
+EVOLVED = {
+    "CAST(12345 AS DECIMAL(5, 0))": None,
+    "CAST(12345 AS DECIMAL(10, 0))": "decimal(10,0)",
+    "CAST(1.5 AS DECIMAL(12, 2))": "decimal(12,2)",
+    "CAST(1.5 AS DOUBLE)": "double",
+    "CAST(5000000000 AS BIGINT)": "bigint",
+    "CAST(1 AS FLOAT)": None,
+}
+
+
+@pytest.mark.parametrize("value", EVOLVED)
+def test_evolution_widens_columns_as_alter_does(spark: SparkSession, rows: Rows, value: str) -> None:
+    for name in ("t", "u"):
+        run(
+            spark,
+            f"CREATE TABLE {name} (a INT, d SMALLINT, x STRUCT<e: ARRAY<INT>>) USING delta {WIDENING}",
+            f"INSERT INTO {name} SELECT /*+ COALESCE(1) */ id, id, NULL FROM range(4)",
+        )
+    new = spark.sql(f"SELECT id AS a, {value} AS d, named_struct('e', array(5000000000)) AS x FROM range(3, 5)")
+    new.createOrReplaceTempView("s")
+    run(spark, f"{MERGE} WHEN NOT MATCHED THEN INSERT *")
+    expected = EVOLVED[value] or "smallint"
+    assert types(spark) == f"bigint, {expected}, struct<e:array<bigint>>"
+    changed = rows(f"SELECT a, CAST({value} AS {expected}), 5000000000 FROM s")
+    assert rows("SELECT a, d, x.e[0] FROM t WHERE a > 2") == changed
+    assert rows("SELECT a, CAST(d AS INT) FROM t WHERE a < 3") == [(0, 0), (1, 1), (2, 2)]
+    history = [change["toType"] for change in snapshot(spark).schema.fields[1].metadata.get("delta.typeChanges", ())]
+    assert history == ([EVOLVED[value].replace("bigint", "long")] if EVOLVED[value] else [])  # type: ignore[union-attr]
+    if EVOLVED[value] is None:
+        with pytest.raises(InvalidArgument, match="column d"):
+            save(new, snapshot(spark, "u").table.location, mergeSchema="true")
+        assert snapshot(spark, "u").version == 1
+    else:
+        run(spark, "INSERT WITH SCHEMA EVOLUTION INTO u SELECT * FROM s WHERE a = 4")
+        save(new.where("a = 3"), snapshot(spark, "u").table.location, mergeSchema="true")
+        assert types(spark, "u") == types(spark)
+        assert rows("SELECT a, d, x.e[0] FROM u WHERE x IS NOT NULL") == changed
 
 
 def test_lengths_of_texts_inside_a_column_follow_its_definition(spark: SparkSession, rows: Rows) -> None:

@@ -7,7 +7,7 @@ what to do. Source: delta-protocol.md "Default Columns", "Column Metadata", "Gen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from slackwater.errors import InvalidArgument, UnsupportedFeature
@@ -41,6 +41,7 @@ from slackwater.protocol.schema.schema import (
 )
 from slackwater.protocol.schema.type_widening import (
     can_change_in_place,
+    can_store,
     can_widen,
     is_same_type,
     with_type_change,
@@ -198,6 +199,50 @@ def _widened(table: TableConfiguration, path: ColumnPath, old: DataType, new: Da
     column = max((path[:depth] for depth in range(1, len(path) + 1) if path[:depth] in fields), key=len)
     inside = path[len(column) :]
     return _with_schema(table, with_field_at(schema, column, lambda found: with_type_change(found, inside, old, new)))
+
+
+def widened_for(table: TableConfiguration, data: StructType) -> TableConfiguration:
+    """Return the table after a write that evolves its schema: columns are as wide as those of `data`.
+
+    Only on a table with `delta.enableTypeWidening`, and only for the changes of `widenings`.
+    """
+    for path, old, new in widenings(table, data):
+        table = _widened(table, path, old, new)
+    return table
+
+
+def widenings(table: TableConfiguration, data: StructType) -> list[tuple[ColumnPath, DataType, DataType]]:
+    """Return the columns that a write of `data` widens if it evolves the schema: path, old type, new type.
+
+    Columns whose type must stay are left out, and changes that Iceberg compatibility does not allow.
+    Source: delta-spark's automatic type widening, which by default makes every change that ALTER TABLE makes.
+    """
+    if not table.properties.flag(ENABLE_TYPE_WIDENING) or _is_of_preview(table):
+        return []
+    fixed, is_iceberg = fixed_columns(table), active_version(table) is not None
+    return [
+        (path, old, new)
+        for path, old, new in _pairs(table.schema, data, ())
+        if can_widen(old, new)
+        and not can_store(new, old)
+        and not any(path[: len(stays)] == stays for stays in fixed)
+        and (not is_iceberg or _is_of_iceberg(old, new))
+    ]
+
+
+def _pairs(table: DataType, data: DataType, path: ColumnPath) -> Iterator[tuple[ColumnPath, DataType, DataType]]:
+    """The columns that both have, and what arrays and maps hold, with their types."""
+    if isinstance(table, StructType) and isinstance(data, StructType):
+        for given in data:
+            if (column := table.get(given.name)) is not None:
+                yield from _pairs(column.type, given.type, (*path, column.name))
+    elif isinstance(table, ArrayType) and isinstance(data, ArrayType):
+        yield from _pairs(table.element_type, data.element_type, (*path, "element"))
+    elif isinstance(table, MapType) and isinstance(data, MapType):
+        yield from _pairs(table.key_type, data.key_type, (*path, "key"))
+        yield from _pairs(table.value_type, data.value_type, (*path, "value"))
+    else:
+        yield path, table, data
 
 
 def _is_of_preview(table: TableConfiguration) -> bool:

@@ -10,6 +10,7 @@ from slackwater.protocol.features.protocol_upgrade import with_required_features
 from slackwater.protocol.features.sql_columns import fixed_columns
 from slackwater.protocol.properties.properties import ENABLE_CHANGE_DATA_FEED
 from slackwater.protocol.schema.schema import StructType
+from slackwater.protocol.schema_changes.alter_column import widened_for
 from slackwater.protocol.schema_changes.column_names import validate_column_names
 from slackwater.protocol.schema_changes.merge_schema import merge_schemas
 from slackwater.protocol.table_configuration import TableConfiguration
@@ -18,13 +19,15 @@ from slackwater.transaction.table.definition import with_nested_ids
 
 
 def evolved_table(snapshot: Snapshot, data: StructType, merge: bool) -> TableConfiguration:
-    """The table after a write of `data`; with `merge`, columns that only the data has are added.
+    """The table after a write of `data`; with `merge`, columns that only the data has are added, others widened.
 
     It supports what its metadata asks for.
     Raises InvalidArgument for data that does not fit: see `slackwater.protocol.schema_changes.merge_schema`.
     """
     old, mode = snapshot.configuration, snapshot.column_mapping_mode
-    merged = merge_schemas(snapshot.schema, data, allow_new_columns=merge, widen=merge, fixed=fixed_columns(old))
+    if merge:
+        old = widened_for(old, data)
+    merged = merge_schemas(old.schema, data, allow_new_columns=merge, widen=merge, fixed=fixed_columns(old))
     if merged == snapshot.schema:
         return with_required_features(old)
     validate_column_names(merged, mode, change_feed=snapshot.properties.flag(ENABLE_CHANGE_DATA_FEED))

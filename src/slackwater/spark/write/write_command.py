@@ -25,6 +25,7 @@ from slackwater.protocol.features.write_expressions import row_rules
 from slackwater.protocol.properties.properties import ENABLE_CHANGE_DATA_FEED, OPTIMIZE_WRITE
 from slackwater.protocol.schema.column_paths import format_column_path, parse_column_path
 from slackwater.protocol.schema.schema import ColumnPath, as_nullable
+from slackwater.protocol.schema_changes.alter_column import widened_for
 from slackwater.protocol.schema_changes.column_names import validate_partition_columns
 from slackwater.protocol.schema_changes.merge_schema import without_internal_metadata
 from slackwater.protocol.schema_changes.replace_schema import replace_schema
@@ -244,7 +245,12 @@ def _clustering_domain(
 
 def assigned_rows(frame: DataFrame, snapshot: Snapshot, request: WriteOptions) -> DataFrame:
     """The rows with values of the table's types, where the write casts them."""
-    return stored_columns(frame, to_spark_schema(snapshot.schema)) if request.casts else frame
+    if not request.casts:
+        return frame
+    table = snapshot.configuration
+    if request.merge_schema:
+        table = widened_for(table, from_spark_schema(frame.schema))
+    return stored_columns(frame, to_spark_schema(table.schema))
 
 
 def write_rows(

@@ -5,7 +5,7 @@ Source: delta-spark's MERGE; delta-protocol.md "Generated Columns", "Default Col
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
@@ -15,6 +15,8 @@ from slackwater.errors import InvalidArgument
 from slackwater.protocol.features.write_expressions import WriteExpressions
 from slackwater.protocol.schema.column_paths import has_path, parse_column_path
 from slackwater.protocol.schema.schema import ArrayType, ColumnPath, MapType, StructField, StructType
+from slackwater.protocol.schema_changes.alter_column import widenings
+from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.spark.dml.assignments import (
     Expression,
     assigned_columns,
@@ -148,12 +150,13 @@ def first_match(clauses: Sequence[ResolvedClause]) -> Column:
     return number
 
 
-def evolving_columns(builder: DeltaMergeBuilder, target: StructType, alias: str) -> StructType:
+def evolving_columns(builder: DeltaMergeBuilder, table: TableConfiguration, alias: str) -> StructType:
     """The source's columns that a clause writes and that may change the target's schema.
 
-    A clause that sets a field which `target` has writes no column of the field's name. `alias` is the target's.
+    A clause that sets a field which the target has writes no column of the field's name. `alias` is the target's.
     """
-    source = schema_of(builder.source)
+    source, target = schema_of(builder.source), table.schema
+    wider = {path[0] for path, _, _ in widenings(table, source)}
     written: set[str] = set()
     for clause in builder.clauses:
         if clause.action == DELETE:
@@ -163,13 +166,15 @@ def evolving_columns(builder: DeltaMergeBuilder, target: StructType, alias: str)
         else:
             paths = map(parse_column_path, assignments_without_alias(clause.assignments, alias, target))
             written |= {path[-1].lower() for path in paths if len(path) == 1 or not has_path(target, path)}
-    fields = [c for c in source if c.name.lower() in written and _may_evolve(c, target.get(c.name))]
+    fields = [c for c in source if c.name.lower() in written and _may_evolve(c, target.get(c.name), wider)]
     return StructType(tuple(fields))
 
 
-def _may_evolve(given: StructField, present: StructField | None) -> bool:
-    # Plain values are stored without a change of the column; see `slackwater.spark.write.store_assignment`.
-    return present is None or (isinstance(present.type, _NESTED) and not is_aligned(given, present))
+def _may_evolve(given: StructField, present: StructField | None, wider: Collection[str]) -> bool:
+    # Other plain values are stored without a change of the column; see `slackwater.spark.write.store_assignment`.
+    if present is None or present.name in wider:
+        return True
+    return isinstance(present.type, _NESTED) and not is_aligned(given, present)
 
 
 def _no_present_value(column: StructField) -> Column:

@@ -93,7 +93,7 @@ class Merge:
         self._progress = progress
         refuse_own_names(builder.source.columns)
         if builder.evolves_schema:
-            evolving = evolving_columns(builder, change.schema, change.alias)
+            evolving = evolving_columns(builder, change.snapshot.configuration, change.alias)
             change.evolve(evolved_table(change.snapshot, evolving, merge=True))
 
     def run(self) -> tuple[Mapping[str, str], Mapping[str, int]]:
