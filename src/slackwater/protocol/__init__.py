@@ -1,1 +1,1 @@
-"""What the documents of the protocol say, as values and rules: nothing here reads or writes a file."""
+"""Values and rules of the Delta protocol. No module here reads or writes a file."""

@@ -1,4 +1,4 @@
-"""SQL text in Spark's dialect as sqlglot's tokens and trees, read as Spark reads it where the two differ."""
+"""Adapter of sqlglot: tokens and syntax trees of SQL in Spark's dialect, corrected to match Spark's parser."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any, TypeAlias
 from slackwater.error_classes import StatementPlace
 from slackwater.errors import SqlSyntaxError
 
-# The root of sqlglot's tree classes, and the module of its tokens, vary between the versions that we allow.
+# The base class of the trees and the module of the tokens differ between the supported sqlglot versions.
 SqlNode: TypeAlias = Any
 SqlToken: TypeAlias = Any
 
 
 class _Expressions:
-    """sqlglot's module of trees, loaded when the first of its names is asked for: most processes parse no SQL."""
+    """Lazy proxy of sqlglot's expression module. Loads the module on first use, because most processes parse no SQL."""
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(import_module("sqlglot.expressions"), name)
@@ -25,16 +25,17 @@ class _Expressions:
 
 exp = _Expressions()
 
-# Text escapes, decimals and names that sqlglot reads in another way than Spark, or in several ways in its versions.
+# Escapes, decimals and names with a different meaning in sqlglot, or in some sqlglot versions, and in Spark.
 _READ_OTHERWISE = re.compile(r"(?i)\\|[0-9.]bd|0x")
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|[0-3][0-7]{2}|.)", re.DOTALL)
 _ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 
 
 def parse_sql(text: str, what: str = "expression") -> SqlNode:
-    """The tree of the one SQL expression that `text` is.
+    """Return the syntax tree of `text`, a single SQL expression.
 
-    Raises InvalidArgument where it is none, or more than one, with the position; `what` says what was expected.
+    `what` names the expected thing in error messages. Raises SqlSyntaxError (an InvalidArgument) if `text` has no
+    expression, more than one, or a syntax error. The error reports the position of a syntax error.
     """
     from sqlglot.dialects.dialect import Dialect
     from sqlglot.errors import ParseError, SqlglotError
@@ -44,7 +45,7 @@ def parse_sql(text: str, what: str = "expression") -> SqlNode:
     except ParseError as error:
         first = error.errors[0] if error.errors else {}
         where = f"line {first.get('line', '?')}, column {first.get('col', '?')}"
-        # What is missing for which of the parser's classes is not for people.
+        # Drop the parser's class name, because users do not know it.
         says = str(first.get("description", error)).partition(" for <class ")[0]
         raise SqlSyntaxError(f"not an SQL {what}: {text!r}, at {where}: {says}", place=_place(text, first)) from error
     except (SqlglotError, RecursionError) as error:
@@ -56,7 +57,10 @@ def parse_sql(text: str, what: str = "expression") -> SqlNode:
 
 
 def _place(text: str, said: dict[str, Any]) -> StatementPlace | None:
-    """Where the parser stopped; it names the line and the last character of the token in it."""
+    """Return the position of the token with the syntax error, None if the parser does not report one.
+
+    `said` is the parser's error: the line, and the column of the token's last character.
+    """
     marked = said.get("highlight")
     lines = text.split("\n")
     if not marked or not 0 < said.get("line", 0) <= len(lines):
@@ -66,9 +70,9 @@ def _place(text: str, said: dict[str, Any]) -> StatementPlace | None:
 
 
 def sql_tokens(text: str, what: str = "expression") -> list[SqlToken]:
-    """The tokens of `text`; `start` and `end` are the places of their first and last character.
+    """Return the tokens of `text`. `start` and `end` are the offsets of a token's first and last character.
 
-    Raises SqlSyntaxError where a quote or a comment does not end.
+    Raises SqlSyntaxError if a quote or a comment is not closed.
     """
     from sqlglot.dialects.dialect import Dialect
     from sqlglot.errors import SqlglotError
@@ -83,13 +87,13 @@ def sql_tokens(text: str, what: str = "expression") -> list[SqlToken]:
     for token in given:
         kind, raw = token.token_type.name, text[token.start : token.end + 1]
         if kind == "DECIMAL" and raw[:1].isdigit() and "e" not in raw.lower():
-            # `1.25BD` comes as `1.25 :: DECIMAL`, which rounds it to a whole number; `1.25` is that decimal already.
+            # sqlglot reads `1.25BD` as `1.25 :: DECIMAL`, a cast to a whole number. `1.25` is the right decimal.
             del tokens[-1]
             continue
         if kind == "STRING" and "\\" in raw and raw[:1] in ("'", '"'):
             token.text = _ESCAPE.sub(_unescape, raw[1:-1])
         elif kind == "HEX_STRING" and raw[:1] == "0":
-            # Spark takes `0x1F` for a name; bytes are X'1F'.
+            # Spark reads `0x1F` as a name. Binary literals are written X'1F'.
             token.token_type, token.text = type(token.token_type).VAR, raw
         tokens.append(token)
     return tokens
@@ -104,7 +108,7 @@ def _unescape(match: re.Match[str]) -> str:
 
 
 def column_path(node: SqlNode | None) -> tuple[str, ...] | None:
-    """The parts of a column reference `a.b.c`; None where `node` is something else."""
+    """Return the names of a column reference `a.b.c`, None if `node` is not a column reference."""
     node = None if node is None else node.unnest()
     if isinstance(node, exp.Dot):
         parent = column_path(node.this)

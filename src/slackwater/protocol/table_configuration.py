@@ -1,4 +1,4 @@
-"""A table's protocol and metadata as one value, with what their texts say.
+"""The protocol and the metadata of a table as one immutable value, with typed access to both.
 
 Source: delta-protocol.md "Change Metadata", "Table Features", "Reader Requirements for Column Mapping".
 """
@@ -18,10 +18,9 @@ from slackwater.protocol.schema.schema import StructType, parse_schema
 
 @dataclass(frozen=True)
 class TableConfiguration:
-    """What a table asks of those who read it and write to it: its protocol and its metadata, which go together.
+    """The protocol and the metadata of one table version: the requirements for its readers and writers.
 
-    A value that never changes. Each text in it is parsed once, when it is first asked for: malformed metadata raises
-    where it is used, and not before.
+    Immutable. Properties are parsed once, on first access. Malformed metadata raises on access, not on construction.
     """
 
     protocol: Protocol
@@ -29,24 +28,24 @@ class TableConfiguration:
 
     @cached_property
     def supported_features(self) -> frozenset[str]:
-        """The features that the protocol lists or implies, by their one spelling."""
+        """The canonical names of the features listed or implied by the protocol."""
         return supported_features(self.protocol)
 
     @cached_property
     def properties(self) -> TableProperties:
-        """The table properties; keys are found in any case."""
+        """The table properties; lookup of keys ignores case."""
         return TableProperties(self.metadata.configuration)
 
     @cached_property
     def schema(self) -> StructType:
-        """The schema by display names. Raises InvalidSchema."""
+        """The schema with display names. Raises InvalidSchema if `schemaString` is malformed."""
         return parse_schema(self.metadata.schema_string)
 
     @cached_property
     def column_mapping_mode(self) -> str:
-        """`none`, `name` or `id`: the property, where the protocol supports column mapping, else `none`.
+        """The column mapping mode: `none`, `name` or `id`. Always `none` without protocol support for column mapping.
 
-        Raises CorruptTable for another value. Source: "Reader Requirements for Column Mapping".
+        Raises CorruptTable if the property has another value. Source: "Reader Requirements for Column Mapping".
         """
         if not self.supports("columnMapping"):
             return NONE
@@ -56,21 +55,21 @@ class TableConfiguration:
         return mode
 
     def supports(self, feature: str) -> bool:
-        """Whether the protocol lists or implies `feature`, given by its one spelling."""
+        """Return whether the protocol lists or implies `feature`, a canonical name."""
         return feature in self.supported_features
 
     def is_active(self, feature: str) -> bool:
-        """Whether a feature with a property of its own is supported and turned on. Source: "Active Features".
+        """Return whether `feature` is supported and enabled by its table property. Source: "Active Features".
 
-        Raises CorruptTable for a property that must be true or false and is neither.
+        Raises CorruptTable if a boolean property is neither true nor false.
         """
         known = known_feature(feature)
         return known is not None and self.supports(feature) and known.is_enabled_by(self.properties)
 
     def changed(self, protocol: Protocol | None = None, metadata: Metadata | None = None) -> TableConfiguration:
-        """The table with another protocol or other metadata; `self` where they are the same.
+        """Return the configuration with another protocol or metadata, or `self` if both are unchanged.
 
-        What is parsed already, and is not affected, is not parsed again.
+        Copies the parsed values of unchanged parts.
         """
         new = TableConfiguration(protocol or self.protocol, metadata or self.metadata)
         if new == self:

@@ -1,1 +1,1 @@
-"""Schemas: types, fields, paths of columns, types that were widened."""
+"""Schemas: data types, fields, column paths, type widening."""

@@ -1,7 +1,7 @@
-"""Columns by their path: its text, and what it leads to in a schema.
+"""Column paths: parsing, formatting, and lookup in a schema.
 
-A path is the names from the table down to the column: `("a", "b")` for field b of struct a. What an array holds is
-its step `element`, what a map holds its steps `key` and `value`. Names match in any case, exact spellings first.
+A path is a tuple of names from the table to the column: `("a", "b")` is field b of struct a. The step into an array is
+`element`. The steps into a map are `key` and `value`. Lookup ignores case and prefers exact spellings.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ _PLAIN = re.compile(r"(?!\d+\Z)[A-Za-z0-9_]+\Z")
 
 
 def parse_column_path(text: str) -> ColumnPath:
-    """The path that `text` spells: names separated by dots, in backticks where a name holds a dot or a backtick.
+    """Return the path written in `text`: names separated by dots.
 
-    A backtick inside backticks is doubled. Raises InvalidArgument for an empty name or an unpaired backtick.
+    A name with a dot or a backtick is quoted in backticks, with inner backticks doubled. Raises InvalidArgument for an
+    empty name or an unpaired backtick.
     """
     names = []
     at = 0
@@ -55,14 +56,14 @@ def split_column_paths(text: str) -> list[str]:
 
 
 def format_column_path(path: ColumnPath) -> str:
-    """The text of `path`, such that `parse_column_path` gives it back."""
+    """Return the text of `path`. `parse_column_path` is the inverse."""
     return ".".join(name if _PLAIN.match(name) else f"`{name.replace('`', '``')}`" for name in path)
 
 
 def resolve_path(schema: StructType, path: ColumnPath) -> tuple[ColumnPath, DataType]:
-    """`path` as `schema` spells it, and the type it leads to; the empty path leads to `schema` itself.
+    """Return `path` in the spelling of `schema`, and the type at `path`. The empty path is `schema` itself.
 
-    Raises InvalidArgument where there is no such column, with the names there are.
+    Raises InvalidArgument if the column does not exist. The message lists the available names.
     """
     spelled: ColumnPath = ()
     found: DataType = schema
@@ -73,7 +74,7 @@ def resolve_path(schema: StructType, path: ColumnPath) -> tuple[ColumnPath, Data
 
 
 def has_path(schema: StructType, path: ColumnPath) -> bool:
-    """Whether `path` leads to a column of `schema`, or to what an array or a map of it holds."""
+    """Return whether `path` exists in `schema`, including the elements, keys and values of arrays and maps."""
     try:
         resolve_path(schema, path)
     except InvalidArgument:
@@ -82,10 +83,10 @@ def has_path(schema: StructType, path: ColumnPath) -> bool:
 
 
 def resolve_field(schema: StructType, path: ColumnPath) -> tuple[ColumnPath, StructField]:
-    """`path` as `schema` spells it, and its field.
+    """Return `path` in the spelling of `schema`, and the field at `path`.
 
-    Raises InvalidArgument where there is no such column, and for `element`, `key` and `value` of an array or a map,
-    which have a type and nothing else.
+    Raises InvalidArgument if the column does not exist, or if `path` ends in `element`, `key` or `value` of an array or
+    a map. Those have a type, but are not fields.
     """
     spelled, _ = resolve_path(schema, path)
     parent = resolve_path(schema, spelled[:-1])[1]
@@ -99,9 +100,9 @@ def resolve_field(schema: StructType, path: ColumnPath) -> tuple[ColumnPath, Str
 
 
 def with_type_at(schema: StructType, path: ColumnPath, change: Callable[[DataType], DataType]) -> StructType:
-    """`schema` with the type at `path` replaced by what `change` makes of it; `path` () is the schema itself.
+    """Return `schema` with `change` applied to the type at `path`; the empty path is the schema itself.
 
-    Raises InvalidArgument where there is no such column, and where the schema would no longer be a struct.
+    Raises InvalidArgument if the column does not exist, or if the new schema is not a struct.
     """
     changed = _changed(schema, resolve_path(schema, path)[0], change)
     if not isinstance(changed, StructType):
@@ -110,7 +111,10 @@ def with_type_at(schema: StructType, path: ColumnPath, change: Callable[[DataTyp
 
 
 def with_field_at(schema: StructType, path: ColumnPath, change: Callable[[StructField], StructField]) -> StructType:
-    """`schema` with the field at `path` replaced by what `change` makes of it; raises as `resolve_field`."""
+    """Return `schema` with `change` applied to the field at `path`.
+
+    Raises InvalidArgument if `path` is not a field (see `resolve_field`).
+    """
     spelled, column = resolve_field(schema, path)
     parent = resolve_path(schema, spelled[:-1])[1]
     fields = parent.fields if isinstance(parent, StructType) else ()
@@ -133,7 +137,7 @@ def _changed(data_type: DataType, path: ColumnPath, change: Callable[[DataType],
 
 
 def _step(data_type: DataType, name: str, spelled: ColumnPath, path: ColumnPath) -> tuple[str, DataType]:
-    """One step of `path` into `data_type`, to which the names of `spelled` have led."""
+    """Return the spelling and the type of `name` inside `data_type`, one step of `path` after `spelled`."""
     inside = f" in {format_column_path(spelled)}" if spelled else ""
     if isinstance(data_type, StructType):
         column = data_type.get(name)

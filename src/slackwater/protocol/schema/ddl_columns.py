@@ -1,4 +1,4 @@
-"""Columns as SQL lists them: `day DATE, n INT NOT NULL`; of types without parts.
+"""Parser of SQL column lists such as `day DATE, n INT NOT NULL`. Nested types are not supported.
 
 Source: Spark's SQL names of data types.
 """
@@ -56,9 +56,9 @@ _MOST_DIGITS = 38
 
 
 def parse_column_list(text: str) -> StructType:
-    """The columns that `text` lists, each a name, which may stand in backticks, and a type.
+    """Return the columns listed in `text`: each a name, optionally in backticks, and a type.
 
-    Raises InvalidArgument for what is no column, and for types with parts.
+    Raises InvalidArgument for a malformed column or a nested type.
     """
     return StructType(tuple(_column(part.strip()) for part in _BETWEEN.split(text)))
 

@@ -1,4 +1,4 @@
-"""The types and columns inside a schema, with the paths that lead there.
+"""Iteration over the nested types and columns of a schema, with their paths.
 
 Source: delta-protocol.md "Schema Serialization Format".
 """
@@ -12,7 +12,7 @@ from slackwater.protocol.schema.schema import ArrayType, ColumnPath, DataType, M
 
 
 def parts(data_type: DataType, path: ColumnPath = ()) -> Iterator[tuple[ColumnPath, DataType]]:
-    """`data_type` and every type inside of it with its path under `path`: a type before its parts."""
+    """Yield `data_type` and all nested types with their paths below `path`, in pre-order."""
     yield path, data_type
     if isinstance(data_type, StructType):
         for column in data_type:
@@ -25,7 +25,7 @@ def parts(data_type: DataType, path: ColumnPath = ()) -> Iterator[tuple[ColumnPa
 
 
 def struct_columns(struct: StructType, path: ColumnPath = ()) -> Iterator[tuple[ColumnPath, StructField]]:
-    """Every column that names alone lead to, through structs: none of those inside an array or a map."""
+    """Yield the columns of `struct` and of its nested structs, but not the columns inside arrays and maps."""
     for column in struct:
         inner = (*path, column.name)
         yield inner, column
@@ -34,11 +34,11 @@ def struct_columns(struct: StructType, path: ColumnPath = ()) -> Iterator[tuple[
 
 
 Key = Callable[[StructField], Any]
-"""What a column is known by among the columns of its struct."""
+"""The key of a column among the columns of its struct."""
 
 
 class ColumnPair(NamedTuple):
-    """A column of one schema, by its path, and what stands for it in the struct `beside` of another schema."""
+    """A column of one schema with its path, its counterpart `found`, and the counterpart's struct `beside`."""
 
     path: ColumnPath
     column: StructField
@@ -54,10 +54,10 @@ def paired_columns(
     is_same: Callable[[StructField, StructField], bool] = lambda column, found: True,  # noqa: ARG005
     path: ColumnPath = (),
 ) -> Iterator[ColumnPair]:
-    """Every column inside `data_type`, those within arrays and maps too, with the one of `other` that stands for it.
+    """Yield the columns inside `data_type`, also within arrays and maps, with their counterparts in `other`.
 
-    That is the one in its struct with the `other_key` that is the column's `key`, if it `is_same` too. A column comes
-    before its parts; those of a column without a counterpart do not come.
+    The counterpart of a column has an `other_key` equal to the column's `key`, and fulfils `is_same`. A column comes
+    before its nested columns. The nested columns of a column without a counterpart are skipped.
     """
     rules = key, other_key, is_same
     if isinstance(data_type, StructType) and isinstance(other, StructType):

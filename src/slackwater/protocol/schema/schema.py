@@ -1,4 +1,4 @@
-"""The Delta schema: types, fields, and their JSON form.
+"""The Delta schema: data types, fields, and their JSON form.
 
 Source: delta-protocol.md "Schema Serialization Format".
 """
@@ -39,7 +39,7 @@ _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(-?\d+)\s*\)\Z")
 _TEXT = re.compile(r"(char|varchar)\(\s*\d+\s*\)\Z")
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
 
-# Keys of a field's metadata. Source: "Column Metadata", "Default Columns", "Generated Columns", "Column Invariants".
+# Metadata keys of a field. Source: "Column Metadata", "Default Columns", "Generated Columns", "Column Invariants".
 COMMENT = "comment"
 CURRENT_DEFAULT = "CURRENT_DEFAULT"
 EXISTS_DEFAULT = "EXISTS_DEFAULT"
@@ -48,12 +48,12 @@ INVARIANTS = "delta.invariants"
 IDENTITY_PREFIX = "delta.identity."
 
 ColumnPath: TypeAlias = tuple[str, ...]
-"""The names that lead to a column; inside an array the step is `element`, inside a map `key` or `value`."""
+"""The names on the path to a column. The step into an array is `element`, into a map `key` or `value`."""
 
 
 @dataclass(frozen=True, slots=True)
 class PrimitiveType:
-    """A type without parts or parameters; `name` is the protocol's word for it (`long`, `timestamp_ntz`, …)."""
+    """A type without nested types or parameters. `name` is the protocol's name (`long`, `timestamp_ntz`, …)."""
 
     name: str
 
@@ -63,7 +63,7 @@ class PrimitiveType:
 
 @dataclass(frozen=True, slots=True)
 class DecimalType:
-    """A signed decimal: `precision` digits in all, `scale` of them behind the point; both at most 38."""
+    """A signed decimal with `precision` digits, `scale` of them after the decimal point; both at most 38."""
 
     precision: int
     scale: int
@@ -107,7 +107,7 @@ class StructField:
 
 @dataclass(frozen=True, slots=True)
 class StructType:
-    """The schema of a table, or of a struct column."""
+    """The schema of a table or of a struct column."""
 
     fields: tuple[StructField, ...] = ()
 
@@ -123,7 +123,10 @@ class StructType:
         return tuple(f.name for f in self.fields)
 
     def get(self, name: str) -> StructField | None:
-        """The field called `name`: exact match first, else the only one that differs in case alone, else None."""
+        """Return the field called `name`, or None.
+
+        Prefers an exact match. Ignores case only if a single field matches.
+        """
         for f in self.fields:
             if f.name == name:
                 return f
@@ -152,10 +155,9 @@ VOID = PrimitiveType("void")
 
 
 def parse_schema(schema_string: str) -> StructType:
-    """The schema that a metadata action's `schemaString` describes.
+    """Return the schema parsed from the `schemaString` of a metadata action.
 
-    Raises InvalidSchema where the text is not JSON, is not a struct, or names a type that is none, with the
-    column's path.
+    Raises InvalidSchema, with the path of the column, if the text is not JSON, is not a struct, or has an unknown type.
     """
     try:
         node = orjson.loads(schema_string)
@@ -168,13 +170,16 @@ def parse_schema(schema_string: str) -> StructType:
 
 
 def schema_to_json(schema: StructType) -> str:
-    """The `schemaString` of `schema`: one line of JSON, keys in the reference implementation's order."""
+    """Return the `schemaString` of `schema`: one line of JSON, with the key order of the reference implementation.
+
+    Raises InvalidSchema if the schema is nested too deeply.
+    """
     try:
         node = _type_to_node(schema)
         try:
             return orjson.dumps(node).decode()
         except TypeError:
-            # orjson goes 254 levels deep, which are 84 levels of structs.
+            # orjson serializes at most 254 levels: 84 nested structs.
             return json.dumps(node, ensure_ascii=False, separators=(",", ":"))
     except RecursionError:
         raise InvalidSchema("the schema is nested too deeply: flatten its columns") from None
@@ -261,7 +266,7 @@ def _type_to_node(data_type: DataType) -> Any:
 
 
 def walk_fields(data_type: DataType, path: ColumnPath = ()) -> Iterator[tuple[ColumnPath, StructField]]:
-    """Every field inside `data_type` with its path under `path`: each one before the fields within it."""
+    """Yield the fields inside `data_type` with their paths below `path`, in pre-order."""
     if isinstance(data_type, StructType):
         for column in data_type:
             inner = (*path, column.name)
@@ -275,7 +280,10 @@ def walk_fields(data_type: DataType, path: ColumnPath = ()) -> Iterator[tuple[Co
 
 
 def rewrite_fields(schema: StructType, change: Callable[[ColumnPath, StructField], StructField]) -> StructType:
-    """`schema` with every field replaced by `change(path, field)`: each one before the fields within the result."""
+    """Return `schema` with each field replaced by `change(path, field)`.
+
+    Pre-order: nested fields of the changed field are rewritten next.
+    """
     return _rewrite_struct(schema, (), change)
 
 
@@ -306,12 +314,12 @@ def _rewrite_type(
 
 
 def as_nullable(schema: StructType) -> StructType:
-    """`schema` with every column nullable, at every depth: what a table made from a DataFrame has."""
+    """Return `schema` with all columns nullable at every depth, like a table created from a DataFrame."""
     return StructType(tuple(replace(f, nullable=True, type=nullable_type(f.type)) for f in schema))
 
 
 def nullable_type(data_type: DataType) -> DataType:
-    """`data_type` with every part nullable, so that types compare by what they hold."""
+    """Return `data_type` with all nested parts nullable, for comparisons without nullability."""
     if isinstance(data_type, StructType):
         return as_nullable(data_type)
     if isinstance(data_type, ArrayType):
@@ -339,7 +347,7 @@ _ARROW_PRIMITIVES: dict[str, pa.DataType] = {
 
 
 def to_arrow_type(data_type: DataType) -> pa.DataType:
-    """The Arrow type that holds every value of `data_type`; timestamps have microseconds, `timestamp` is in UTC."""
+    """Return the Arrow type for `data_type`. Timestamps have microsecond precision; `timestamp` is in UTC."""
     if isinstance(data_type, PrimitiveType):
         return _ARROW_PRIMITIVES[data_type.name]
     if isinstance(data_type, DecimalType):
@@ -355,7 +363,7 @@ def to_arrow_type(data_type: DataType) -> pa.DataType:
 
 
 def to_arrow_schema(schema: StructType) -> pa.Schema:
-    """The Arrow schema of a table with this Delta schema."""
+    """Return the Arrow schema of a table with this Delta schema."""
     return pa.schema([_arrow_field(f) for f in schema])
 
 

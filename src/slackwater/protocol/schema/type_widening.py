@@ -1,4 +1,4 @@
-"""Which types hold every value of which others: upcasts on write, and changes of a column's type without a rewrite.
+"""Lossless type conversions: upcasts on write, and type changes of a column without rewriting files.
 
 Source: delta-protocol.md "Primitive Types", "Delta Data Type to Parquet Type Mappings"; the protocol's "Type Widening".
 """
@@ -25,11 +25,11 @@ from slackwater.protocol.schema.schema import (
 )
 
 TYPE_CHANGES = "delta.typeChanges"
-"""In the metadata of a column: its earlier types, which files that were written before may still hold."""
+"""The column metadata key of the type history. Older files may still have the earlier types."""
 
-# Decimal digits that every value of the type has room in.
+# Decimal digits needed for any value of the type.
 _INTEGER_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 19}
-# Those of the decimals that a column of integers may be widened to.
+# Integer digits of a decimal required for type widening from the type.
 _DECIMAL_DIGITS = {"byte": 10, "short": 10, "integer": 10, "long": 20}
 _UPCASTS = {
     "byte": ("short", "integer", "long", "float", "double"),
@@ -37,33 +37,34 @@ _UPCASTS = {
     "integer": ("long", "double"),
     "float": ("double",),
 }
-# Parquet has one type for all three, so files of a narrower one are read as a wider one.
+# Parquet stores all three as INT32, so files of a narrower type are readable as a wider one.
 _INT32 = ("byte", "short", "integer")
 
 
 class WriteConversion(Enum):
-    """What turns values of one type into values of another."""
+    """The conversion needed to write values of one type as another."""
 
     SAME = "same"
-    """Nothing: the types differ at most in nullability."""
+    """No conversion: the types differ at most in nullability."""
     CAST = "cast"
-    """A cast, of structs by the position of their fields."""
+    """A cast. Struct fields match by position."""
     BY_NAME = "by name"
-    """Structs must be put together anew: fields stand in another order, or some are missing and become null."""
+    """Structs must be rebuilt: fields are in another order, or missing fields become null."""
 
 
 def can_store(data_type: DataType, table_type: DataType) -> bool:
-    """Whether a column of `table_type` can take every value of `data_type` without loss."""
+    """Return whether a column of `table_type` can store all values of `data_type` without loss."""
     return write_conversion(data_type, table_type) is not None
 
 
 def write_conversion(data_type: DataType, table_type: DataType) -> WriteConversion | None:
-    """How values of `data_type` become values of `table_type` without loss; None where they cannot.
+    """Return the lossless conversion from `data_type` to `table_type`, None if there is no lossless conversion.
 
-    Numbers go into wider ones that hold each of them exactly (long does not go into double), void and so null into
-    everything, dates into `timestamp_ntz`. Not `date` into `timestamp`: that instant depends on a time zone. Structs
-    match by name in any case; a field that the data lacks becomes null and must be nullable, a field that the table
-    lacks has nowhere to go. Nullability is not looked at otherwise: nulls are refused row by row.
+    Numbers convert to wider types with exact values (long does not convert to double). Void, and so null, converts to
+    any type. `date` converts to `timestamp_ntz`, but not to `timestamp`, because the instant depends on a time zone.
+    Struct fields match by name and ignore case. A field missing in the data becomes null and must be nullable. A field
+    missing in the table has no conversion. Nullability is not compared otherwise, because writers reject nulls row by
+    row.
     """
     if isinstance(data_type, StructType) and isinstance(table_type, StructType):
         return _struct_conversion(data_type, table_type)
@@ -80,9 +81,10 @@ def write_conversion(data_type: DataType, table_type: DataType) -> WriteConversi
 
 
 def can_change_in_place(old: DataType, new: DataType) -> bool:
-    """Whether a column of type `old` may become `new` while its data files stay, without the typeWidening feature.
+    """Return whether a column may change from `old` to `new` without rewriting files or the typeWidening feature.
 
-    byte may become short, and both integer, since Parquet stores all three alike; void, which no file holds, anything.
+    byte may become short, and both may become integer, because Parquet stores all three alike. void may become any
+    type, because no file stores void.
     """
     if old == VOID:
         return True
@@ -91,7 +93,7 @@ def can_change_in_place(old: DataType, new: DataType) -> bool:
 
 
 def is_type_widening(old: DataType, new: DataType) -> bool:
-    """Whether `old` to `new` is a change that the typeWidening feature allows, and `can_change_in_place` does not."""
+    """Return whether the change from `old` to `new` needs, and is allowed by, the typeWidening feature."""
     if can_change_in_place(old, new):
         return False
     if isinstance(old, DecimalType):
@@ -100,9 +102,10 @@ def is_type_widening(old: DataType, new: DataType) -> bool:
 
 
 def can_widen(old: DataType, new: DataType) -> bool:
-    """Whether a table with the typeWidening feature may have `new` for a column of type `old` while its files stay.
+    """Return whether the typeWidening feature allows a change from `old` to `new` without rewriting files.
 
-    Integers become decimals that hold every one of 32 bits, or 64. Source: "Type Widening" of the Delta protocol.
+    Integers may become decimals wide enough for all 32-bit or all 64-bit values. Source: "Type Widening" of the Delta
+    protocol.
     """
     if old == VOID or str(new) == "float":
         return False
@@ -113,18 +116,21 @@ def can_widen(old: DataType, new: DataType) -> bool:
 
 
 def with_type_change(column: StructField, inside: ColumnPath, old: DataType, new: DataType) -> StructField:
-    """`column` with one more type in its history: its own, or of what is `inside` of its arrays and maps."""
+    """Return `column` with one more entry in its type history.
+
+    `inside` is the path of the changed type within the column's arrays and maps; empty for the column's own type.
+    """
     change = {"fromType": str(old), "toType": str(new), **({"fieldPath": ".".join(inside)} if inside else {})}
     return replace(column, metadata={**column.metadata, TYPE_CHANGES: [*column.metadata.get(TYPE_CHANGES, ()), change]})
 
 
 def widened_columns(schema: StructType) -> list[ColumnPath]:
-    """The columns that have had narrower types, also those inside others."""
+    """Return the paths of columns with a type history, nested columns included."""
     return [path for path, column in walk_fields(schema) if column.metadata.get(TYPE_CHANGES)]
 
 
 def without_type_changes(schema: StructType) -> StructType:
-    """`schema` as that of a table whose columns have always had their types."""
+    """Return `schema` without type histories."""
 
     def plain(_: ColumnPath, column: StructField) -> StructField:
         return replace(column, metadata={k: v for k, v in column.metadata.items() if k != TYPE_CHANGES})
@@ -133,7 +139,7 @@ def without_type_changes(schema: StructType) -> StructType:
 
 
 def is_same_type(one: DataType, other: DataType) -> bool:
-    """Whether two types hold the same values under the same names; nullability and metadata are not looked at."""
+    """Return whether two types are equal, ignoring nullability and metadata."""
     if isinstance(one, StructType) and isinstance(other, StructType):
         return one.names == other.names and all(is_same_type(a.type, b.type) for a, b in zip(one, other, strict=True))
     if isinstance(one, ArrayType) and isinstance(other, ArrayType):

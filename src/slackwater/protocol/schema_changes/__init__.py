@@ -1,1 +1,1 @@
-"""Changes of a schema: columns added, renamed, dropped, widened, merged, replaced."""
+"""Schema changes: add, rename, drop, widen, merge and replace columns."""

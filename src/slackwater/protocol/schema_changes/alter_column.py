@@ -1,8 +1,8 @@
-"""One column's comment, nullability, default value or type changed, while the data files stay (ALTER COLUMN).
+"""Changes of one column's comment, nullability, default value or type, without rewriting files (ALTER COLUMN).
 
-Each change takes the table's metadata and returns the metadata after it. Paths match in any case. All raise
-InvalidArgument for a column that is not there, and for a change that the table does not allow, naming the column and
-what to do. Source: delta-protocol.md "Default Columns", "Column Metadata", "Generated Columns", "Identity Columns".
+Each function takes the table configuration and returns the changed one. Path lookup ignores case. All functions raise
+InvalidArgument, with the column and the remedy, if the column does not exist or the table does not allow the change.
+Source: delta-protocol.md "Default Columns", "Column Metadata", "Generated Columns", "Identity Columns".
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from slackwater.protocol.table_configuration import TableConfiguration
 
 
 def set_comment(table: TableConfiguration, path: ColumnPath, comment: str | None) -> TableConfiguration:
-    """The table in which the column at `path` has this comment, or none."""
+    """Set the comment of the column at `path`; None removes the comment."""
 
     def commented(column: StructField) -> StructField:
         kept = {key: value for key, value in column.metadata.items() if key != COMMENT}
@@ -91,10 +91,11 @@ def validate_longer_texts(schema: StructType, limits: Mapping[ColumnPath, str]) 
 def set_nullability(
     table: TableConfiguration, path: ColumnPath, nullable: bool, *, holds_no_null: bool = False
 ) -> TableConfiguration:
-    """The table in which the column at `path` may be null, or must not be.
+    """Make the column at `path` nullable or NOT NULL.
 
-    For NOT NULL the caller vouches by `holds_no_null` that it has read the table's rows and found no null in the
-    column; the table's protocol must support `invariants`. Refused inside arrays and maps, where no writer enforces it.
+    For NOT NULL, the caller passes `holds_no_null=True` to confirm a check of the table's rows: the column has no null.
+    The table's protocol must support `invariants`. NOT NULL is rejected inside arrays and maps, because no writer
+    enforces it there.
     """
     schema = table.schema
     spelled, column = resolve_field(schema, path)
@@ -113,10 +114,10 @@ def set_nullability(
 
 
 def set_default(table: TableConfiguration, path: ColumnPath, sql: str | None) -> TableConfiguration:
-    """The table in which the column at `path` has the default value that `sql` computes, or none.
+    """Set the default value of the column at `path` to the expression `sql`; None removes the default.
 
-    Only for writes to come, which need the feature `allowColumnDefaults`. Refused for fields of structs, for generated
-    and identity columns, and for an expression that reads columns.
+    The default applies only to later writes. The table needs the feature `allowColumnDefaults`. Rejects fields of
+    structs, generated and identity columns, and expressions with column references.
     """
     spelled, column = resolve_field(table.schema, path)
     here = format_column_path(spelled)
@@ -140,11 +141,12 @@ def set_default(table: TableConfiguration, path: ColumnPath, sql: str | None) ->
 
 
 def change_type(table: TableConfiguration, path: ColumnPath, new_type: DataType) -> TableConfiguration:
-    """The table in which what is at `path` (a column, or what an array or a map holds) is of `new_type`.
+    """Change the type at `path` (a column, an array element, a map key or a map value) to `new_type`.
 
-    byte may become short, and both integer; void may become anything. On a table with `delta.enableTypeWidening` a type
-    may become any wider one of `can_widen`, and the column's metadata has what it was. The same type again changes
-    nothing. Raises UnsupportedFeature on a table with the preview of that feature, and as `changed_type`.
+    byte may become short, and both may become integer. void may become any type. With `delta.enableTypeWidening`, a
+    type may become any wider type allowed by `can_widen`, and the column metadata records the old type. The same type
+    is no change. Raises UnsupportedFeature if the table has the preview of that feature, and the errors of
+    `changed_type`.
     """
     schema = table.schema
     spelled, old = resolve_path(schema, path)
@@ -157,10 +159,10 @@ def change_type(table: TableConfiguration, path: ColumnPath, new_type: DataType)
 
 
 def changed_type(table: TableConfiguration, path: ColumnPath, old: DataType, new: DataType) -> DataType:
-    """The type of the column at `path`, spelled as in the schema, after a change from `old` to `new`.
+    """Return the type of the column at `path`, in the schema's spelling, after a change from `old` to `new`.
 
-    Raises InvalidArgument where files of the old type are not read as the new one, and where the type must stay
-    because of partitioning, generation, identity, or an expression that reads the column.
+    Raises InvalidArgument if files of the old type are not readable as the new type. Raises InvalidArgument if the type
+    is fixed by partitioning, generation, identity, or an expression with a reference to the column.
     """
     if is_same_type(old, new):
         return old
@@ -179,7 +181,7 @@ def changed_type(table: TableConfiguration, path: ColumnPath, old: DataType, new
 
 
 def _widened(table: TableConfiguration, path: ColumnPath, old: DataType, new: DataType) -> TableConfiguration:
-    """The table with the wider type at `path`, and the one before in the column's history."""
+    """Return the table with the wider type at `path` and the old type in the column's type history."""
     here = format_column_path(path)
     if _is_of_preview(table):
         raise UnsupportedFeature(

@@ -1,9 +1,9 @@
-"""Columns of a table added, renamed, dropped and moved, while its data files stay unchanged (ALTER TABLE).
+"""Adding, renaming, dropping and moving columns of a table without rewriting files (ALTER TABLE).
 
-Each change takes the table and returns the table after it, properties and partition columns included.
-Paths match in any case. All raise InvalidArgument for a column that is not there, and for a change that the data files
-or the table's own rules do not allow, naming the column and what to do.
-Source: delta-protocol.md "Column Mapping", "Default Columns", "Change Metadata".
+Each function takes the table configuration and returns the changed one, including properties and partition columns.
+Path lookup ignores case. All functions raise InvalidArgument, with the column and the remedy, if the column does not
+exist, or if the data files or the table's rules do not allow the change. Source: delta-protocol.md "Column Mapping",
+"Default Columns", "Change Metadata".
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ from slackwater.protocol.table_configuration import TableConfiguration
 
 @dataclass(frozen=True, slots=True)
 class ColumnPosition:
-    """Where among its siblings a column stands: behind the one called `after`, or first."""
+    """The position of a column among its siblings: after the column `after`, or first if `after` is None."""
 
     after: str | None = None
 
@@ -68,7 +68,7 @@ FIRST = ColumnPosition()
 
 @dataclass(frozen=True, slots=True)
 class NewColumn:
-    """A column to be added to the struct at `parent` (() is the table itself); without a position, at its end."""
+    """A column to add to the struct at `parent`; () is the table itself. Without a position, it is added at the end."""
 
     column: StructField
     parent: ColumnPath = ()
@@ -80,11 +80,11 @@ def add_columns(
     columns: Sequence[NewColumn],
     physical: Callable[[], str] = random_physical_name,
 ) -> TableConfiguration:
-    """The table with `columns` added in order; later ones may stand in, or after, earlier ones.
+    """Add `columns` to the table in order. A later column may be inside or after an earlier one.
 
-    Under column mapping they get ids above every id ever given, and physical names from `physical`. Refused are NOT
-    NULL, generated and identity columns and invariants, none of which existing rows satisfy, and default values, which
-    are set in a step of their own.
+    Under column mapping, new columns get ids above the maximum id and physical names from `physical`. NOT NULL,
+    generated and identity columns and invariants are rejected, because existing rows do not satisfy them. Default
+    values are rejected: set them in a separate step.
     """
     schema, mode = table.schema, table.column_mapping_mode
     change_feed = table.properties.flag(ENABLE_CHANGE_DATA_FEED)
@@ -103,10 +103,10 @@ def add_columns(
 
 
 def rename_column(table: TableConfiguration, path: ColumnPath, new_name: str) -> TableConfiguration:
-    """The table with the column at `path` called `new_name`; its id and physical name stay, and so do the files.
+    """Rename the column at `path` to `new_name`. The id, the physical name and the data files do not change.
 
-    Needs column mapping. Partition columns and `delta.dataSkippingStatsColumns` follow. Refused where a constraint, a
-    generated column or an invariant reads the column.
+    Requires column mapping. Updates the partition columns and `delta.dataSkippingStatsColumns`. Rejected if a
+    constraint, a generated column or an invariant reads the column.
     """
     mode = table.column_mapping_mode
     _require_mapping(mode, "renamed", path)
@@ -143,12 +143,11 @@ def drop_columns(
     clustering: Collection[ColumnPath] = (),
     if_exists: bool = False,
 ) -> TableConfiguration:
-    """The table without the columns at `paths`; their data stays in the files, and is never read again.
+    """Drop the columns at `paths`. Their data remains in the files, but is never read again.
 
-    Needs column mapping. `clustering`: the clustering columns, by the schema's names. Refused are partition and
-    clustering columns, parts of a map's key, the last column of a struct or of the data files, and columns that a
-    constraint, or a generated column or an invariant that stays, reads. `if_exists` passes over columns that are not
-    there.
+    Requires column mapping. `clustering` lists the clustering columns by the schema's names. `if_exists` ignores
+    missing columns. Rejects partition and clustering columns, parts of a map's key, and the last column of a struct or
+    of the data files. Rejects columns read by a constraint, or by a remaining generated column or invariant.
     """
     schema, metadata = table.schema, table.metadata
     dropped = [resolve_field(schema, path)[0] for path in paths if not if_exists or has_path(schema, path)]
@@ -170,7 +169,7 @@ def drop_columns(
 
 
 def move_column(table: TableConfiguration, path: ColumnPath, position: ColumnPosition) -> TableConfiguration:
-    """The table with the column at `path` in another place among its siblings."""
+    """Move the column at `path` to another position among its siblings."""
     schema = table.schema
     spelled, column = resolve_field(schema, path)
     parent = spelled[:-1]
@@ -183,9 +182,9 @@ def move_column(table: TableConfiguration, path: ColumnPath, position: ColumnPos
 
 
 def new_column(column: StructField, path: ColumnPath, mode: str, change_feed: bool) -> StructField:
-    """`column` as it may be added to a table with rows, without column mapping of another table.
+    """Return `column` without the column mapping of another table, after validation for a table with rows.
 
-    `path` ends in its name. Raises InvalidArgument as `add_columns` says.
+    `path` ends in the name of the column. Raises InvalidArgument by the rules of `add_columns`.
     """
     validate_column_names(StructType((column,)), mode, change_feed=change_feed, parent=path[:-1])
     validate_column_type(column.type, path)
@@ -211,7 +210,10 @@ def new_column(column: StructField, path: ColumnPath, mode: str, change_feed: bo
 
 
 def validate_drop(table: TableConfiguration, dropped: Sequence[ColumnPath], clustering: Collection[ColumnPath]) -> None:
-    """Let pass a drop of the columns at `dropped`, spelled as in the schema; raises as `drop_columns` says."""
+    """Validate a drop of the columns at `dropped`, in the schema's spelling, by the rules of `drop_columns`.
+
+    Raises InvalidArgument if a column cannot be dropped.
+    """
     schema = table.schema
     for path in dropped:
         here = format_column_path(path)
@@ -235,7 +237,7 @@ def validate_drop(table: TableConfiguration, dropped: Sequence[ColumnPath], clus
 
 
 def without_stats_columns(configuration: Mapping[str, str], dropped: Sequence[ColumnPath]) -> dict[str, str]:
-    """`configuration` in which `delta.dataSkippingStatsColumns` does not name the `dropped` columns any more."""
+    """Return `configuration` with the `dropped` columns removed from `delta.dataSkippingStatsColumns`."""
     return _map_stats_columns(configuration, lambda p: None if any(_is_within(p, d) for d in dropped) else p)
 
 
@@ -304,7 +306,10 @@ def _removal(name: str) -> Callable[[DataType], DataType]:
 
 
 def _renamed(column: StructField, new_name: str) -> StructField:
-    """Ids of what arrays and maps hold are found by the column's name, or by its physical one, which stays."""
+    """Return `column` with the name `new_name`.
+
+    Nested ids keyed by the old name get the new name. Nested ids keyed by the physical name do not change.
+    """
     metadata = dict(column.metadata)
     old, new = f"{column.name}.", f"{new_name}."
     for key in NESTED_IDS:
@@ -344,7 +349,10 @@ def _refuse_twin(struct: StructType, name: str, parent: ColumnPath, besides: str
 
 
 def _refuse_dependents(table: TableConfiguration, paths: Sequence[ColumnPath], done: str) -> None:
-    """What a column says about itself goes with it when it is dropped, and does not count then."""
+    """Raise InvalidArgument if an expression reads one of `paths`.
+
+    Expressions of dropped columns are ignored, because the drop removes them.
+    """
     gone = paths if done == "dropped" else ()
     for path in paths:
         for expression in dependents(table, path):

@@ -1,4 +1,4 @@
-"""Which names a table's columns may have, and which of them it may be partitioned by.
+"""Validation of column names, column types and partition columns.
 
 Source: delta-protocol.md "Column Mapping", "Change Metadata", "Partition Value Serialization", "Primitive Types".
 """
@@ -22,19 +22,20 @@ from slackwater.protocol.schema.schema import (
 )
 
 ILLEGAL_CHARACTERS = " ,;{}()\n\t="
-"""What the name of a column in Parquet must not hold; with column mapping the names in files are others."""
+"""Characters forbidden in Parquet column names. With column mapping, files use physical names instead."""
 
 CHANGE_FEED_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 OWN_PREFIX = "__slackwater"
-"""How the columns begin that reads and writes add for their own use."""
+"""The prefix of internal columns added by reads and writes."""
 
 
 def validate_column_names(schema: StructType, mode: str, *, change_feed: bool = False, parent: ColumnPath = ()) -> None:
-    """Let pass a schema whose columns, at every depth, have names that a table in this column mapping `mode` may have.
+    """Validate the column names of `schema`, at every depth, for a table with the column mapping mode `mode`.
 
-    `change_feed`: whether the table records its changes, which reserves `CHANGE_FEED_COLUMNS`. `parent`: the struct
-    that the fields of `schema` stand in, for a part of a table. Raises InvalidArgument naming the column and what to
-    do: for names that differ in case alone, are empty, are not Unicode, are reserved, or hold an illegal character.
+    `change_feed` is true if the table records its changes, so that `CHANGE_FEED_COLUMNS` are reserved. `parent` is the
+    path of the struct with the fields of `schema`, if `schema` is a part of a table. Raises InvalidArgument, with the
+    column and the remedy, if names differ only in case, or if a name is empty, not Unicode, reserved, or has an illegal
+    character.
     """
     for name in schema.names if not parent else ():
         _refuse_reserved(name, change_feed)
@@ -42,9 +43,9 @@ def validate_column_names(schema: StructType, mode: str, *, change_feed: bool = 
 
 
 def validate_column_types(schema: StructType) -> None:
-    """Let pass a schema that has at least one column to store, and types as `validate_column_type` allows.
+    """Validate the column types of `schema` by `validate_column_type`, and require a column of a type other than void.
 
-    Void columns at the top level are never in a data file: leave them out when writing. Raises InvalidArgument.
+    Data files never store top-level void columns: leave them out when writing. Raises InvalidArgument.
     """
     if schema.fields and all(column.type == VOID for column in schema):
         raise InvalidArgument(
@@ -56,9 +57,9 @@ def validate_column_types(schema: StructType) -> None:
 
 
 def validate_column_type(data_type: DataType, path: ColumnPath) -> None:
-    """Let pass the type of the column at `path`: void at the top level alone, no struct without fields.
+    """Validate the type of the column at `path`: void only at the top level, and no struct without fields.
 
-    Neither can be in a data file. Raises InvalidArgument.
+    Data files can store neither. Raises InvalidArgument.
     """
     if data_type == VOID and len(path) > 1:
         raise InvalidArgument(
@@ -81,10 +82,10 @@ def validate_column_type(data_type: DataType, path: ColumnPath) -> None:
 
 
 def validate_partition_columns(schema: StructType, names: Sequence[str]) -> tuple[str, ...]:
-    """`names` as `schema` spells its columns, where a table may be partitioned by them.
+    """Return the partition columns `names` in the spelling of `schema`.
 
-    Raises InvalidArgument where one is no top-level column, stands there twice, or is a struct, an array, a map or
-    void, and where no column is left to be stored in files.
+    Raises InvalidArgument if a name is not a top-level column, is repeated, or is a struct, an array, a map or void.
+    Raises InvalidArgument if no column is left to be stored in files.
     """
     columns: list[str] = []
     for name in names:

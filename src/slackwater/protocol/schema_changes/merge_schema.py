@@ -1,4 +1,4 @@
-"""The schema of a table after a write that may bring columns of its own (`mergeSchema`).
+"""The schema of a table after a write with new columns (`mergeSchema`).
 
 Source: delta-protocol.md "Consistency Between Table Metadata and Data Files", "Column Metadata".
 """
@@ -39,17 +39,21 @@ def merge_schemas(
     widen: bool,
     fixed: Collection[ColumnPath] = (),
 ) -> StructType:
-    """The schema of `table` after a write of `data`, into whose columns every value of the data's goes without loss.
+    """Return the schema of `table` after a write of `data`, with columns able to store all values of `data` without
+    loss.
 
-    Columns match by name in any case, at every depth, and keep the table's spelling, order, nullability and metadata;
-    a column that the data lacks stays. A column that the table lacks is added at the end of its struct, nullable, with
-    the metadata that users give (a comment). Types stay, and the data's are cast up (see `can_store`), unless `widen`:
-    then byte becomes short or integer, short integer, and void what the data has. `fixed`: the columns whose type must
-    stay, as `fixed_columns` gives them; those of generated and identity columns always do.
+    Columns match by name at every depth, ignoring case. They keep the table's spelling, order, nullability and
+    metadata. A column missing in the data stays unchanged. A column missing in the table is added at the end of its
+    struct: nullable, with the user's metadata (such as a comment).
 
-    Raises InvalidArgument for a type that does not fit, with the path, both types and what to do; for new columns
-    without `allow_new_columns`, with all of their paths; for a new column inside a map's key; for names that differ in
-    case alone.
+    Types of the table do not change: the data is cast up (see `can_store`). With `widen`, byte becomes short or
+    integer, short becomes integer, and void becomes the type of the data. `fixed` lists the columns with a fixed type
+    (see `fixed_columns`). Generated and identity columns always have a fixed type.
+
+    Raises:
+        InvalidArgument: If a type does not fit; the message has the path, both types and the remedy. If the data has new
+            columns and `allow_new_columns` is false; the message has all paths. If a new column is inside a map's key.
+            If names differ only in case. If the data lacks a non-nullable field of a nested struct.
     """
     merge = _Merge(allow_new_columns, widen, frozenset(fixed))
     merged = merge.struct(table, data, ())
@@ -64,10 +68,9 @@ def merge_schemas(
 
 
 def without_internal_metadata(schema: StructType) -> StructType:
-    """`schema` of data as that of new columns: without what another table or Spark keeps in the fields' metadata.
+    """Return `schema` as the schema of new columns, without the metadata of another table or of Spark.
 
-    Column mapping, generation, identity, invariants and defaults are a table's own; comments and what users put there
-    stay.
+    Removes column mapping, generation, identity, invariants and defaults. Comments and user metadata stay.
     """
     return rewrite_fields(
         schema,
@@ -170,7 +173,7 @@ def _as_new(column: StructField) -> StructField:
 
 
 def _refuse_twins(table: StructType, data: StructType, path: ColumnPath) -> None:
-    """Names that differ in case alone have no one column to go to."""
+    """Raise InvalidArgument if names in one schema differ only in case, because the match would be ambiguous."""
     inside = f" in {format_column_path(path)}" if path else ""
     for where, names in (("data", data.names), ("table", table.names)):
         folded = [name.lower() for name in names]

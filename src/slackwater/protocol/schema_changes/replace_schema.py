@@ -1,4 +1,4 @@
-"""A whole list of columns put in place of a table's: REPLACE COLUMNS, `overwriteSchema` and REPLACE TABLE.
+"""Replacement of all columns of a table: REPLACE COLUMNS, `overwriteSchema` and REPLACE TABLE.
 
 Source: delta-protocol.md "Column Mapping", "Change Metadata", "Consistency Between Table Metadata and Data Files".
 """
@@ -48,11 +48,12 @@ def replace_columns(
     clustering: Collection[ColumnPath] = (),
     physical: Callable[[], str] = random_physical_name,
 ) -> TableConfiguration:
-    """The table with `columns` as the table's, in their order, while the data files stay (REPLACE COLUMNS).
+    """Replace the columns of the table by `columns`, in their order, without rewriting files (REPLACE COLUMNS).
 
-    Columns match by name in any case, at every depth, and keep the table's spelling, ids and metadata; a comment that
-    `columns` gives counts. Types may change as `change_type` allows, NOT NULL may go but not come, new columns are as
-    `add_columns` allows, columns that are left out are dropped as `drop_columns` allows. Raises InvalidArgument.
+    Columns match by name at every depth, ignoring case. They keep the table's spelling, ids and metadata, but take a
+    comment from `columns`. `change_type` defines the allowed type changes. NOT NULL can be removed, but not added. The
+    rules of `add_columns` apply to new columns. Missing columns are dropped by the rules of `drop_columns`. Raises
+    InvalidArgument.
     """
     metadata, mode = table.metadata, table.column_mapping_mode
     replacement = _Replacement(table, mode, table.properties.flag(ENABLE_CHANGE_DATA_FEED))
@@ -74,15 +75,16 @@ def replace_schema(
     partition_columns: Sequence[str],
     physical: Callable[[], str] = random_physical_name,
 ) -> TableConfiguration:
-    """The table with `new_schema` and `partition_columns`, for a commit that removes every file of the table.
+    """Return the table with `new_schema` and `partition_columns`, for a commit with a remove action for every file.
 
-    For `overwriteSchema` and REPLACE TABLE. Under column mapping every column gets a new id, above every id ever given,
-    and a new physical name, even one that was there before: nothing of an old file is ever taken for it. The
-    configuration stays, but `delta.dataSkippingStatsColumns` loses columns that are gone. `new_schema` may have
-    generated and identity columns and defaults; of DataFrames it must have been through `without_internal_metadata`.
+    Used by `overwriteSchema` and REPLACE TABLE. Under column mapping, every column gets a new physical name and a new
+    id above the maximum id, even a column with an old name. Data of old files is therefore never read as a new column.
+    The configuration is unchanged, except that `delta.dataSkippingStatsColumns` loses dropped columns. `new_schema` may
+    have generated columns, identity columns and defaults. Pass the schema of a DataFrame through
+    `without_internal_metadata` first.
 
-    Raises InvalidArgument for names, types or partition columns that a table cannot have, and where a CHECK constraint
-    or a generated column reads a column that is not in `new_schema`.
+    Raises InvalidArgument if the table cannot have a name, type or partition column of the new schema. Raises
+    InvalidArgument if a CHECK constraint or a generated column reads a column missing in `new_schema`.
     """
     schema = strip_mapping(new_schema)
     old, mode = table.metadata, table.column_mapping_mode

@@ -1,4 +1,4 @@
-"""The schema of files that are there already: one by which each of them can be read unchanged.
+"""The common schema of existing data files: a schema for reading all of the files unchanged.
 
 Source: delta-protocol.md "Delta Data Type to Parquet Type Mappings"; delta-spark's CONVERT TO DELTA.
 """
@@ -14,10 +14,11 @@ from slackwater.protocol.schema.type_widening import can_change_in_place
 
 
 def united_schema(known: StructType, found: StructType) -> StructType:
-    """The columns of `known`, and behind them those that only `found` has, at every depth.
+    """Return the columns of `known`, followed by the columns present only in `found`, at every depth.
 
-    A column of both has one type; of byte, short and integer, which files store alike, the widest. Raises
-    InvalidArgument, naming the column and both types, where they differ otherwise; for names that differ in case alone.
+    A column of both schemas must have one type. For byte, short and integer, stored alike in files, the widest type is
+    used. Raises InvalidArgument, with the column and both types, if the types differ otherwise. Raises InvalidArgument
+    if two names differ only in case.
     """
     return _struct(known, found, ())
 
