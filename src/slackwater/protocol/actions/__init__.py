@@ -1,1 +1,1 @@
-"""Actions of the log and the values in them: files, paths, deletion vectors, partition values, times."""
+"""Log actions and their values: files, paths, deletion vectors, partition values, timestamps."""

@@ -1,6 +1,7 @@
-"""The fields of an action's JSON object, each of the type that it has in the log.
+"""Typed access to the fields of an action's JSON object.
 
-All raise CorruptLog, naming `where`, the action and the field. Source: delta-protocol.md "Actions".
+All functions raise CorruptLog, with `where`, the action and the field, if a value is malformed. Source:
+delta-protocol.md "Actions".
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ _LONG = 2**63
 
 
 def required(node: Mapping[str, Any], key: str, kind: type, where: str, action: str) -> Any:
-    """The value of `key`, a `kind`; whole numbers are those of 64 bits."""
+    """Return the value of `key`, an instance of `kind`. Integers must fit into 64 bits."""
     value = node.get(key) if isinstance(node, Mapping) else None
     if (
         not isinstance(value, kind)
@@ -26,12 +27,12 @@ def required(node: Mapping[str, Any], key: str, kind: type, where: str, action: 
 
 
 def optional(node: Mapping[str, Any], key: str, kind: type, where: str, action: str) -> Any:
-    """As `required`; None where there is no value."""
+    """Return the value of `key` like `required`, or None if there is no value."""
     return None if node.get(key) is None else required(node, key, kind, where, action)
 
 
 def names(node: Mapping[str, Any], key: str, where: str, action: str) -> tuple[str, ...] | None:
-    """A list of texts; None where there is none."""
+    """Return a list of strings, or None if there is no value."""
     found = optional(node, key, list, where, action)
     if found is None:
         return None
@@ -41,13 +42,13 @@ def names(node: Mapping[str, Any], key: str, where: str, action: str) -> tuple[s
 
 
 def string_map(node: Mapping[str, Any], key: str, where: str, action: str) -> dict[str, str]:
-    """A map without its null values, as JSON has it (an object) or as Arrow gives it (a list of pairs)."""
+    """Return a map without its null values. The input is a JSON object or Arrow's list of pairs."""
     found = nullable_map(node, key, where, action)
     return {name: text for name, text in found.items() if text is not None}
 
 
 def nullable_map(node: Mapping[str, Any], key: str, where: str, action: str) -> dict[str, str | None]:
-    """A map with its null values, in both forms of `string_map`; empty where there is none."""
+    """Return a map with its null values, or an empty map if there is no value. Input like `string_map`."""
     value = {} if node.get(key) is None else node[key]
     entries = list(value.items()) if isinstance(value, Mapping) else value
     if not isinstance(entries, list) or not all(

@@ -1,7 +1,7 @@
-"""The actions of the log, as values, and their JSON form.
+"""The actions of the log as immutable values, and their JSON form.
 
-Reading the files of a snapshot does not make one of these per file: see `slackwater.log.file_actions`.
-Source: delta-protocol.md "Actions".
+Snapshot reads do not create one of these objects per file: see `slackwater.log.file_actions`. Source: delta-protocol.md
+"Actions".
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NO_COLUMNS = '{"type":"struct","fields":[]}'
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """What a client must implement to read and to write the table. Source: "Protocol Evolution"."""
+    """The versions and features required to read and to write the table. Source: "Protocol Evolution"."""
 
     min_reader_version: int
     min_writer_version: int
@@ -30,7 +30,7 @@ class Protocol:
 
     @staticmethod
     def from_json(node: Mapping[str, Any], where: str) -> Protocol:
-        """The protocol in `node`; raises CorruptLog, naming `where`, for a missing or malformed field."""
+        """Return the protocol in `node`. Raises CorruptLog, with `where`, for a missing or malformed field."""
         return Protocol(
             required(node, "minReaderVersion", int, where, "protocol"),
             required(node, "minWriterVersion", int, where, "protocol"),
@@ -39,7 +39,7 @@ class Protocol:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The content of a `protocol` action."""
+        """Return the `protocol` action."""
         node: dict[str, Any] = {
             "minReaderVersion": self.min_reader_version,
             "minWriterVersion": self.min_writer_version,
@@ -74,12 +74,12 @@ class Metadata:
 
     @staticmethod
     def from_json(node: Mapping[str, Any], where: str) -> Metadata:
-        """The metadata in `node`; raises CorruptLog, naming `where`, for a missing or malformed field."""
+        """Return the metadata in `node`. Raises CorruptLog, with `where`, for a missing or malformed field."""
         if not isinstance(node, Mapping):
             raise CorruptLog(f"{where}: metaData must be an object, found {node!r}")
         encoding = optional(node, "format", Mapping, where, "metaData") or {}
         if node.get("schemaString") is None:
-            # Tables that were set up without columns exist; the reference implementation reads them so too.
+            # Accept tables without columns, because the reference implementation reads them too.
             node = {**node, "schemaString": NO_COLUMNS}
         return Metadata(
             id=str(node.get("id") or ""),
@@ -96,7 +96,7 @@ class Metadata:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The content of a `metaData` action; optional fields without a value are left out."""
+        """Return the `metaData` action; optional fields without a value are omitted."""
         node: dict[str, Any] = {"id": self.id}
         if self.name is not None:
             node["name"] = self.name
@@ -115,7 +115,7 @@ class Metadata:
 
 @dataclass(frozen=True, slots=True)
 class SetTransaction:
-    """How far an application has come; `last_updated` in ms. Source: "Transaction Identifiers"."""
+    """The last transaction version of an application; `last_updated` in ms. Source: "Transaction Identifiers"."""
 
     app_id: str
     version: int
@@ -123,7 +123,9 @@ class SetTransaction:
 
     @staticmethod
     def from_json(node: Mapping[str, Any], where: str) -> SetTransaction:
-        """The transaction identifier in `node`; raises CorruptLog, naming `where`."""
+        """Return the transaction identifier in `node`. Raises CorruptLog, with `where`, for a missing or malformed
+        field.
+        """
         return SetTransaction(
             required(node, "appId", str, where, "txn"),
             required(node, "version", int, where, "txn"),
@@ -131,7 +133,7 @@ class SetTransaction:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The content of a `txn` action."""
+        """Return the `txn` action."""
         node: dict[str, Any] = {"appId": self.app_id, "version": self.version}
         if self.last_updated is not None:
             node["lastUpdated"] = self.last_updated
@@ -140,7 +142,7 @@ class SetTransaction:
 
 @dataclass(frozen=True, slots=True)
 class DomainMetadata:
-    """The configuration of one metadata domain; `removed` makes it a tombstone. Source: "Domain Metadata"."""
+    """The configuration of one metadata domain; `removed` marks a tombstone. Source: "Domain Metadata"."""
 
     domain: str
     configuration: str
@@ -148,7 +150,7 @@ class DomainMetadata:
 
     @staticmethod
     def from_json(node: Mapping[str, Any], where: str) -> DomainMetadata:
-        """The domain metadata in `node`; raises CorruptLog, naming `where`."""
+        """Return the domain metadata in `node`. Raises CorruptLog, with `where`, for a missing or malformed field."""
         return DomainMetadata(
             required(node, "domain", str, where, "domainMetadata"),
             optional(node, "configuration", str, where, "domainMetadata") or "",
@@ -156,14 +158,14 @@ class DomainMetadata:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The content of a `domainMetadata` action."""
+        """Return the `domainMetadata` action."""
         return {"domainMetadata": {"domain": self.domain, "configuration": self.configuration, "removed": self.removed}}
 
 
 def parse_actions(data: bytes, where: str) -> list[dict[str, Any]]:
-    """The actions of one commit, compaction or JSON checkpoint: one object per line, e.g. `{"add": {…}}`.
+    """Return the actions of one commit, compaction or JSON checkpoint: one object per line, e.g. `{"add": {…}}`.
 
-    Empty lines are skipped. Raises CorruptLog for a line that is not a JSON object, naming `where` and the line.
+    Skips empty lines. Raises CorruptLog, with `where` and the line number, for a line that is not a JSON object.
     """
     actions = []
     for number, line in enumerate(data.split(b"\n"), 1):
@@ -180,9 +182,10 @@ def parse_actions(data: bytes, where: str) -> list[dict[str, Any]]:
 
 
 def parse_commit(data: bytes, where: str) -> list[dict[str, Any]]:
-    """As `parse_actions`, for the file of one commit: one without an action is no version without changes.
+    """Return the actions of one commit file. Unlike `parse_actions`, reject a file without actions.
 
-    That is what a machine that stops leaves of a file that was not synced to its disk. Raises CorruptLog.
+    Such a file is not a version without changes. It remains after a machine crash if the file was not synced to disk.
+    Raises CorruptLog.
     """
     actions = parse_actions(data, where)
     if not actions:

@@ -1,6 +1,6 @@
-"""The `commitInfo` action: who did what, when, on which version.
+"""The `commitInfo` action: user, operation, time and read version of a commit.
 
-Source: delta-protocol.md "Commit Provenance Information", "In-Commit Timestamps"; field names as delta-spark's.
+Source: delta-protocol.md "Commit Provenance Information", "In-Commit Timestamps"; field names of delta-spark.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ ROW_TRACKING_PRESERVED = "delta.rowTracking.preserved"
 
 @dataclass(frozen=True, slots=True)
 class CommitInfo:
-    """Provenance of one attempt at a commit; times in ms since the epoch.
+    """Provenance of one commit attempt; times in ms since the epoch.
 
-    `txn_id` is the transaction's own identity, the same at every attempt: by it an outcome that is unknown is settled.
-    `user_id` and `user_name` are who made it.
+    `txn_id` identifies the transaction and is the same for all attempts. It is used to find the outcome of an unknown
+    commit. `user_id` and `user_name` identify the author.
     """
 
     timestamp: int
@@ -36,7 +36,7 @@ class CommitInfo:
     user_name: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The `commitInfo` action; fields without a value are left out."""
+        """Return the `commitInfo` action; fields without a value are omitted."""
         node: dict[str, Any] = {}
         if self.in_commit_timestamp is not None:
             node["inCommitTimestamp"] = self.in_commit_timestamp
@@ -64,7 +64,7 @@ class CommitInfo:
 
 
 def info_of(actions: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """The commitInfo among the actions of a commit; empty where there is none."""
+    """Return the commitInfo among the actions of a commit, or an empty mapping."""
     for action in actions:
         if isinstance(action.get("commitInfo"), dict):
             info: Mapping[str, Any] = action["commitInfo"]

@@ -1,4 +1,4 @@
-"""Which version answers for a time, and which time a version has.
+"""Mapping between versions and commit timestamps.
 
 All times are in milliseconds since the epoch. Source: delta-protocol.md "In-Commit Timestamps".
 """
@@ -12,10 +12,10 @@ from slackwater.errors import CorruptLog, InvalidArgument
 
 
 def monotonic(file_times_ms: Sequence[int]) -> list[int]:
-    """File modification times of consecutive commits, each raised to at least one more than the one before it.
+    """Return the file modification times of consecutive commits, adjusted to increase by at least one.
 
-    Clocks of writers and stores differ and files are copied, so a listing's times need not rise; versions do. The
-    reference implementation adjusts in the same way, hence both give one answer for one time.
+    Listed times need not increase, because clocks of writers and stores differ and files are copied. The reference
+    implementation adjusts times in the same way, so both return the same version for a time.
     """
     adjusted: list[int] = []
     for time_ms in file_times_ms:
@@ -24,10 +24,9 @@ def monotonic(file_times_ms: Sequence[int]) -> list[int]:
 
 
 def version_at(timestamp_ms: int, versions: Sequence[int], commit_timestamps_ms: Sequence[int]) -> int | None:
-    """The newest of `versions` whose commit timestamp is at most `timestamp_ms`; None where all are later.
+    """Return the newest of `versions` with a commit timestamp of at most `timestamp_ms`; None if all are later.
 
-    Both sequences ascend and belong together, position by position. Raises InvalidArgument where their lengths
-    differ.
+    Both sequences are ascending and parallel. Raises InvalidArgument if their lengths differ.
     """
     if len(versions) != len(commit_timestamps_ms):
         raise InvalidArgument(f"found {len(versions)} versions but {len(commit_timestamps_ms)} commit timestamps")
@@ -36,10 +35,11 @@ def version_at(timestamp_ms: int, versions: Sequence[int], commit_timestamps_ms:
 
 
 def has_in_commit_timestamp(version: int, enablement_version: int | None) -> bool:
-    """Whether a commit of a table with in-commit timestamps enabled has one, or goes by its file's modification time.
+    """Return whether a commit has an in-commit timestamp, in a table with in-commit timestamps enabled.
 
-    `enablement_version` is `delta.inCommitTimestampEnablementVersion`; None where the table had them from its start.
-    Source: delta-protocol.md "Recommendations for Readers of Tables with In-Commit Timestamps", commit timestamps.
+    Otherwise its file's modification time applies. `enablement_version` is `delta.inCommitTimestampEnablementVersion`;
+    None if the table had in-commit timestamps from its first version. Source: delta-protocol.md "Recommendations for
+    Readers of Tables with In-Commit Timestamps", commit timestamps.
     """
     return enablement_version is None or version >= enablement_version
 
@@ -50,12 +50,12 @@ def split_by_enablement(
     enablement_version: int | None,
     enablement_timestamp_ms: int | None,
 ) -> range:
-    """The part of `versions` that may answer for `timestamp_ms`; it may be empty.
+    """Return the part of `versions` to search for `timestamp_ms`; it may be empty.
 
-    From the enablement timestamp on, only versions since the enablement; before it, only those before the
-    enablement; where neither property is set, all. So file times and in-commit timestamps are never compared with
-    each other. `versions` has step 1. Raises CorruptLog where only one of the two properties is set.
-    Source: delta-protocol.md "Recommendations for Readers of Tables with In-Commit Timestamps", time travel.
+    From the enablement timestamp on, the part has only versions since the enablement; before it, only earlier versions.
+    Without both properties, the part is `versions`. File times and in-commit timestamps are therefore never compared
+    with each other. `versions` has step 1. Raises CorruptLog if exactly one of the two properties is set. Source:
+    delta-protocol.md "Recommendations for Readers of Tables with In-Commit Timestamps", time travel.
     """
     if enablement_version is None and enablement_timestamp_ms is None:
         return versions

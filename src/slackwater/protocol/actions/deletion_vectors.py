@@ -1,4 +1,4 @@
-"""Deletion vectors: descriptor, bitmap, and the file that holds them.
+"""Deletion vectors: descriptor, bitmap and file format.
 
 Source: delta-protocol.md "Deletion Vectors", "Deletion Vector Format", "Deletion Vector File Storage Format".
 """
@@ -24,7 +24,7 @@ INLINE = "i"
 
 FILE_VERSION = 1
 PORTABLE_MAGIC = 1681511377
-# The layout before the portable one. The protocol's own inline example is written in it, in big endian.
+# The predecessor of the portable layout. The protocol's inline example uses it, in big endian.
 NATIVE_MAGIC = 1681511376
 CHUNK_ROWS = 65_536
 
@@ -33,11 +33,11 @@ _WORD_ROWS = 64
 
 @dataclass(frozen=True, slots=True)
 class DeletionVectorDescriptor:
-    """Where a deletion vector is, and how many rows it removes.
+    """The location of a deletion vector, and the number of deleted rows.
 
-    `offset` is in bytes from the start of the file, None when inline; `size_in_bytes` counts the serialized bitmap
-    alone, without framing or Base85; `cardinality` is in rows.
-    Source: delta-protocol.md "Deletion Vector Descriptor Schema".
+    `offset` is in bytes from the start of the file, None if inline. `size_in_bytes` is the size of the serialized
+    bitmap without framing or Base85. `cardinality` is in rows. Source: delta-protocol.md "Deletion Vector Descriptor
+    Schema".
     """
 
     storage_type: str
@@ -48,14 +48,14 @@ class DeletionVectorDescriptor:
 
     @property
     def unique_id(self) -> str:
-        """What tells the deletion vectors of one data file apart: see `unique_id_of`."""
+        """The unique id among the deletion vectors of one data file: see `unique_id_of`."""
         return unique_id_of(self.storage_type, self.path_or_inline_dv, self.offset)
 
     @property
     def relative_path(self) -> str | None:
         """The file's path relative to the table root, not percent-encoded; None unless the storage type is `u`.
 
-        Raises CorruptDeletionVector where the text does not end in a UUID. Source: "Derived Fields".
+        Raises CorruptDeletionVector if the text does not end in a UUID. Source: "Derived Fields".
         """
         if self.storage_type != ON_DISK_RELATIVE:
             return None
@@ -70,10 +70,10 @@ class DeletionVectorDescriptor:
 
     @staticmethod
     def from_json(node: Mapping[str, Any]) -> DeletionVectorDescriptor:
-        """The descriptor in a file action's `deletionVector`.
+        """Return the descriptor in the `deletionVector` of a file action.
 
-        Raises CorruptDeletionVector for a field that is missing or of the wrong type, an unknown storage type, or an
-        inline vector with an offset, naming the field.
+        Raises CorruptDeletionVector, with the field, if a field is missing or of the wrong type, if the storage type is
+        unknown, or if an inline vector has an offset.
         """
         storage_type = _field(node, "storageType", str)
         if storage_type not in (ON_DISK_RELATIVE, ON_DISK_ABSOLUTE, INLINE):
@@ -90,7 +90,7 @@ class DeletionVectorDescriptor:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON object for a file action's `deletionVector`; `offset` is left out where there is none."""
+        """Return the JSON object for the `deletionVector` of a file action, without `offset` if it is None."""
         node: dict[str, Any] = {"storageType": self.storage_type, "pathOrInlineDv": self.path_or_inline_dv}
         if self.offset is not None:
             node["offset"] = self.offset
@@ -98,17 +98,17 @@ class DeletionVectorDescriptor:
 
 
 def unique_id_of(storage_type: str, path_or_inline_dv: str, offset: int | None) -> str:
-    """`<storageType><pathOrInlineDv>`, and `@<offset>` where there is one. Source: "Derived Fields"."""
+    """Return `<storageType><pathOrInlineDv>`, followed by `@<offset>` if there is an offset. Source: "Derived Fields"."""
     plain = storage_type + path_or_inline_dv
     return plain if offset is None else f"{plain}@{offset}"
 
 
 def parse_bitmap(data: bytes, where: str = "deletion vector") -> BitMap64:
-    """The deleted row indexes that a serialized deletion vector holds.
+    """Return the deleted row indexes of a serialized deletion vector.
 
-    Reads the portable layout, and the older native one in either byte order. Raises CorruptDeletionVector, naming
-    `where`, for any other magic number, a bitmap that is malformed, or an index of more than 63 bits.
-    Source: delta-protocol.md "Deletion Vector Format".
+    Reads the portable layout, and the older native layout in both byte orders. Raises CorruptDeletionVector, with
+    `where`, for any other magic number, a malformed bitmap, or an index of more than 63 bits. Source: delta-protocol.md
+    "Deletion Vector Format".
     """
     little, big = int.from_bytes(data[:4], "little"), int.from_bytes(data[:4], "big")
     if little == PORTABLE_MAGIC:
@@ -125,7 +125,7 @@ def parse_bitmap(data: bytes, where: str = "deletion vector") -> BitMap64:
 
 
 def serialize_bitmap(bitmap: BitMap64) -> bytes:
-    """The portable serialized form of `bitmap`, magic number first; runs are compressed.
+    """Return the portable serialized form of `bitmap`, including the magic number; runs are compressed.
 
     Raises InvalidArgument for a row index of more than 63 bits. Source: delta-protocol.md "Deletion Vector Format".
     """
@@ -138,10 +138,10 @@ def serialize_bitmap(bitmap: BitMap64) -> bytes:
 
 
 def parse_inline(descriptor: DeletionVectorDescriptor) -> BitMap64:
-    """The deleted row indexes of a vector that stands in the log itself.
+    """Return the deleted row indexes of an inline deletion vector, stored in the log itself.
 
-    Raises CorruptDeletionVector where text, size, bitmap or cardinality do not agree; InvalidArgument where the
-    descriptor is not inline.
+    Raises CorruptDeletionVector if text, size, bitmap or cardinality do not agree, InvalidArgument if the descriptor is
+    not inline.
     """
     if descriptor.storage_type != INLINE:
         raise InvalidArgument(f"expected an inline deletion vector, found storage type {descriptor.storage_type!r}")
@@ -161,11 +161,11 @@ def parse_inline(descriptor: DeletionVectorDescriptor) -> BitMap64:
 
 
 def parse_file_slice(descriptor: DeletionVectorDescriptor, file_bytes_at_offset: bytes, where: str) -> BitMap64:
-    """The deleted row indexes of a vector in a file, from the bytes that begin at the descriptor's offset.
+    """Return the deleted row indexes of a vector in a file. The bytes begin at the descriptor's offset.
 
-    `size_in_bytes` + 8 bytes are needed; more may follow. Verifies size, CRC-32, magic number and cardinality. Raises
-    CorruptDeletionVector naming `where` (file and offset), and what was expected and found.
-    Source: delta-protocol.md "Deletion Vector File Storage Format".
+    Needs `size_in_bytes` + 8 bytes; more may follow. Verifies size, CRC-32, magic number and cardinality. Raises
+    CorruptDeletionVector, with `where` (file and offset) and the expected and the found value. Source:
+    delta-protocol.md "Deletion Vector File Storage Format".
     """
     size = descriptor.size_in_bytes
     if len(file_bytes_at_offset) < size + 8:
@@ -191,7 +191,7 @@ def parse_file_slice(descriptor: DeletionVectorDescriptor, file_bytes_at_offset:
 
 
 def write_file(bitmaps: Sequence[bytes]) -> tuple[bytes, list[tuple[int, int]]]:
-    """The content of a file that holds these serialized bitmaps, and `(offset, size_in_bytes)` of each, in bytes.
+    """Return the content of a file with these serialized bitmaps, and `(offset, size_in_bytes)` of each, in bytes.
 
     Source: delta-protocol.md "Deletion Vector File Storage Format".
     """
@@ -204,11 +204,11 @@ def write_file(bitmaps: Sequence[bytes]) -> tuple[bytes, list[tuple[int, int]]]:
 
 
 def to_words(bitmap: BitMap64, chunk_rows: int = CHUNK_ROWS) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
-    """Chunk number and bit words of every chunk of `chunk_rows` rows that has a deleted row, in ascending order.
+    """Return an iterator over the chunks with deleted rows: chunk number and bit words, in ascending order.
 
-    Row r is deleted where bit `r % 64` of word `(r % chunk_rows) // 64` of chunk `r // chunk_rows` is set. Each array
-    has `chunk_rows // 64` words. Memory O(deleted rows). Raises InvalidArgument where `chunk_rows` is no positive
-    multiple of 64.
+    Row r is deleted if bit `r % 64` of word `(r % chunk_rows) // 64` of chunk `r // chunk_rows` is set. Each array has
+    `chunk_rows // 64` words. Memory O(deleted rows). Raises InvalidArgument if `chunk_rows` is not a positive multiple
+    of 64.
     """
     if chunk_rows <= 0 or chunk_rows % _WORD_ROWS:
         raise InvalidArgument(f"chunk_rows must be a positive multiple of {_WORD_ROWS}, found {chunk_rows}")
@@ -243,10 +243,10 @@ def _field(node: Mapping[str, Any], name: str, kind: type) -> Any:
 
 
 def _decode_inline(text: str, size: int) -> bytes | None:
-    """Exactly `size` bytes of `text`; None where its length does not fit.
+    """Return exactly `size` bytes of `text`, or None if its length does not fit.
 
-    Some writers do not fill up the last bytes with zeros: they put '#' in front of their shortened last group. No
-    group of real Z85 begins with '#', for it would exceed 32 bits.
+    Some writers do not pad the last bytes with zeros. They put '#' before their shortened last group. No valid Z85
+    group begins with '#', because its value would exceed 32 bits.
     """
     if len(text) != -(-size // 4) * 5:
         return None
@@ -271,7 +271,10 @@ def _deserialize(portable: bytes, where: str) -> BitMap64:
 
 
 def _native_to_portable(data: bytes, word: str, where: str) -> bytes:
-    """The buckets of a native bitmap (count, then size and content of bucket 0, 1, …) with their keys spelled out."""
+    """Convert a native bitmap to the portable layout, with an explicit key for each bucket.
+
+    The native layout is the bucket count, then size and content of bucket 0, 1, ….
+    """
 
     def number_at(position: int) -> int:
         if position + 4 > len(data):

@@ -1,4 +1,4 @@
-"""The names of the files in `_delta_log`, and what they say.
+"""The names of the files in `_delta_log`: parsing and formatting.
 
 Source: delta-protocol.md "Delta Log Entries", "Checkpoint Naming Scheme", "Log Compaction Files"; managed-commits.md.
 """
@@ -23,12 +23,12 @@ _COMPACTED = re.compile(rf"{_VERSION}\.compacted\.json")
 _MULTIPART = re.compile(r"checkpoint\.([0-9]{10})\.([0-9]{10})\.parquet")
 _UUID_CHECKPOINT = re.compile(rf"checkpoint\.{_UUID}\.(?:parquet|json)")
 _STAGED_COMMIT = re.compile(rf"{COMMITS_DIRECTORY}/{_VERSION}\.{_UUID}\.json")
-# Names of a known shape with an invalid number or UUID: no writer made these files, not even a newer one.
+# Names of a known form with an invalid number or UUID. No writer creates such files, not even a newer one.
 _MALFORMED = re.compile(r"checkpoint\.[^.]*\.(?:json|parquet)|checkpoint\.[^.]*\.[^.]*\.parquet|[^.]*\.compacted\.json")
 
 
 class LogFileKind(str, Enum):
-    """What a file of the log is; `OTHER` is a versioned file of a kind that a reader must skip."""
+    """The kind of a log file; `OTHER` is a versioned file of an unknown kind. Readers must skip it."""
 
     COMMIT = "commit"
     COMPACTED = "compacted"
@@ -42,7 +42,7 @@ class LogFileKind(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """A file of the log, by its name alone.
+    """A log file, described by its name.
 
     `name` is relative to `_delta_log`. `end_version` belongs to compacted files, `part` (from 1) and `num_parts` to
     multi-part checkpoints, `uuid` to UUID-named checkpoints and staged commits.
@@ -65,9 +65,9 @@ _KIND_BY_SUFFIX = {
 
 
 def parse_log_file(name: str) -> LogFile | None:
-    """What the file called `name` (relative to `_delta_log`) is; None where it is no file of the log.
+    """Return the log file called `name` (relative to `_delta_log`), or None if it is not a log file.
 
-    Never raises: a listing may hold anything.
+    Never raises, because a listing may contain any name.
     """
     if match := _VERSIONED.fullmatch(name):
         version, suffix = int(match[1]), match[2]
@@ -80,7 +80,7 @@ def parse_log_file(name: str) -> LogFile | None:
 
 
 def version_prefix(version: int) -> str:
-    """The 20 digits that begin the name of every file of `version`, and sort as versions do.
+    """Return the 20 digits at the start of the name of every file of `version`. They sort like versions.
 
     Raises InvalidArgument for a version that is negative or exceeds 63 bits.
     """
@@ -90,54 +90,67 @@ def version_prefix(version: int) -> str:
 
 
 def commit_name(version: int) -> str:
-    """The name of the commit `version`; raises InvalidArgument for a number that is no version."""
+    """Return the name of the commit `version`. Raises InvalidArgument for a number that is not a version."""
     return f"{version_prefix(version)}.json"
 
 
 def crc_name(version: int) -> str:
-    """The name of the version checksum of `version`; raises InvalidArgument for a number that is no version."""
+    """Return the name of the version checksum of `version`. Raises InvalidArgument for a number that is not a version."""
     return f"{version_prefix(version)}.crc"
 
 
 def checkpoint_name(version: int) -> str:
-    """The name of the classic checkpoint of `version`; raises InvalidArgument for a number that is no version."""
+    """Return the name of the classic checkpoint of `version`. Raises InvalidArgument for a number that is not a
+    version.
+    """
     return f"{version_prefix(version)}.checkpoint.parquet"
 
 
 def uuid_checkpoint_name(version: int, uuid: uuids.UUID | str, extension: str) -> str:
-    """The name of a UUID-named V2 checkpoint; `extension` is `json` or `parquet`, else InvalidArgument."""
+    """Return the name of a UUID-named V2 checkpoint.
+
+    `extension` is `json` or `parquet`. Raises InvalidArgument for another extension, a number that is not a version, or
+    a text that is not a UUID.
+    """
     if extension not in ("json", "parquet"):
         raise InvalidArgument(f"a checkpoint is 'json' or 'parquet', found {extension!r}")
     return f"{version_prefix(version)}.checkpoint.{_canonical(uuid)}.{extension}"
 
 
 def compacted_name(start_version: int, end_version: int) -> str:
-    """The name of the log compaction file for the commits `[start, end]`; raises InvalidArgument for an empty range."""
+    """Return the name of the log compaction file for the commits `[start, end]`.
+
+    Raises InvalidArgument for an empty range, or for a number that is not a version.
+    """
     if start_version > end_version:
         raise InvalidArgument(f"a compaction must not end before it starts, found {start_version} to {end_version}")
     return f"{version_prefix(start_version)}.{version_prefix(end_version)}.compacted.json"
 
 
 def staged_file_name(version: int, uuid: uuids.UUID | str) -> str:
-    """The name of such a commit's file, in the directory of staged commits. Raises as `staged_commit_name`."""
+    """Return the file name of a staged commit, relative to the directory of staged commits.
+
+    Raises InvalidArgument for a number that is not a version, or for a text that is not a UUID.
+    """
     return f"{version_prefix(version)}.{_canonical(uuid)}.json"
 
 
 def staged_commit_name(version: int, uuid: uuids.UUID | str) -> str:
-    """The name, relative to `_delta_log`, of a commit that its owner has not backfilled yet.
+    """Return the name of a staged commit that is not backfilled yet, relative to `_delta_log`.
 
-    Raises InvalidArgument for a number that is no version or a text that is no UUID. Source: managed-commits.md.
+    Raises InvalidArgument for a number that is not a version, or for a text that is not a UUID. Source:
+    managed-commits.md.
     """
     return f"{COMMITS_DIRECTORY}/{staged_file_name(version, uuid)}"
 
 
 def staged_path(file_name: str) -> str:
-    """Where the staged commit called `file_name` is, relative to the table's root."""
+    """Return the path of the staged commit called `file_name`, relative to the table's root."""
     return f"{LOG}/{COMMITS_DIRECTORY}/{file_name}"
 
 
 def commit_path(version: int) -> str:
-    """Where the commit of `version` is once it is written, or backfilled, relative to the table's root."""
+    """Return the path of the written or backfilled commit of `version`, relative to the table's root."""
     return f"{LOG}/{commit_name(version)}"
 
 

@@ -1,7 +1,7 @@
-"""The actions that speak of files, as values: `add`, `remove` and `cdc`.
+"""The file actions `add`, `remove` and `cdc` as values.
 
-Writers make these one by one; readers keep file actions in Arrow: see `slackwater.log.file_actions`.
-Source: delta-protocol.md "Add File and Remove File", "Add CDC File".
+Writers create these objects. Readers store file actions in Arrow: see `slackwater.log.file_actions`. Source:
+delta-protocol.md "Add File and Remove File", "Add CDC File".
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _INT = 2**31
 class AddFile:
     """A logical file to add: `size` in bytes, times in ms since the epoch, `path` URI-encoded, `stats` as JSON.
 
-    `partition_values` are texts by physical names, None for null; of a table without partitions there are none.
-    `modification_time` is the file's. `data_change` False: the commit only rearranges rows, or adds statistics.
-    `tags` are texts by names. `deletion_vector` says which of its rows are deleted. `base_row_id` and
-    `default_row_commit_version` are left out where the commit is to assign them. `clustering_provider` names what
-    clustered the file.
+    `partition_values` maps physical names to texts, with None for null; it is empty for a table without partitions.
+    `modification_time` is the time of the file. `data_change` is False if the commit only rearranges rows or adds
+    statistics. `tags` maps names to texts. `deletion_vector` marks the deleted rows of the file. Leave out
+    `base_row_id` and `default_row_commit_version` to let the commit assign them. `clustering_provider` is the name of
+    the clustering implementation.
 
     >>> slackwater.AddFile("day=2026-11-22/a", {"day": "2026-11-22"}, 45, 0, stats='{"numRecords":3}').num_records
     3
@@ -47,17 +47,17 @@ class AddFile:
 
     @property
     def num_records(self) -> int | None:
-        """The rows of the data file, deleted ones included, as its statistics say; None where they do not."""
+        """The number of rows of the data file from its statistics, deleted rows included; None if unknown."""
         return num_records_of(self.stats)
 
     @property
     def deletion_vector_id(self) -> str | None:
-        """The unique id of the deletion vector; with the path the key of the logical file."""
+        """The unique id of the deletion vector. Together with the path, it is the key of the logical file."""
         return self.deletion_vector.unique_id if self.deletion_vector else None
 
     @staticmethod
     def from_json(node: Mapping[str, Any], where: str) -> AddFile:
-        """The file in `node`; raises CorruptLog, naming `where`, for a missing or malformed field."""
+        """Return the file in `node`. Raises CorruptLog, with `where`, for a missing or malformed field."""
         return AddFile(
             _path(node, where, "add"),
             nullable_map(node, "partitionValues", where, "add"),
@@ -73,7 +73,7 @@ class AddFile:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The `add` action; a null partition value stays null, other fields without a value are left out.
+        """Return the `add` action. Null partition values stay null; other fields without a value are omitted.
 
         >>> slackwater.AddFile("a.parquet", {}, 45, 0).to_json()["add"]["size"]
         45
@@ -98,11 +98,12 @@ class AddFile:
 
 @dataclass(frozen=True, slots=True)
 class RemoveFile:
-    """A logical file to remove: size in bytes, `deletion_timestamp` in ms since the epoch, `path` as its `add` had it.
+    """A logical file to remove: size in bytes, `deletion_timestamp` in ms since the epoch, `path` equal to the `add`
+    path.
 
-    `data_change` False: the commit only rearranges rows. The other fields are those of the last
-    `add` of the file: `partition_values`, `size`, `stats`, `tags`, `deletion_vector`, `base_row_id` and
-    `default_row_commit_version`; None where there was none, or it is not known.
+    `data_change` is False if the commit only rearranges rows. The other fields repeat the last `add` of the file:
+    `partition_values`, `size`, `stats`, `tags`, `deletion_vector`, `base_row_id` and `default_row_commit_version`. None
+    means absent or unknown.
 
     >>> tx = slackwater.Transaction(flights)
     >>> tx.remove(slackwater.RemoveFile("month=3/part-1.parquet", 1_780_000_000_000, partition_values={"month": "3"}))
@@ -123,12 +124,12 @@ class RemoveFile:
 
     @property
     def deletion_vector_id(self) -> str | None:
-        """The unique id of the deletion vector; with the path the key of the logical file."""
+        """The unique id of the deletion vector. Together with the path, it is the key of the logical file."""
         return self.deletion_vector.unique_id if self.deletion_vector else None
 
     @staticmethod
     def from_json(node: Mapping[str, Any], where: str) -> RemoveFile:
-        """The file in `node`; raises CorruptLog, naming `where`, for a missing or malformed field."""
+        """Return the file in `node`. Raises CorruptLog, with `where`, for a missing or malformed field."""
         values = None if _is_absent(node, "partitionValues") else nullable_map(node, "partitionValues", where, "remove")
         optional(node, "extendedFileMetadata", bool, where, "remove")
         return RemoveFile(
@@ -145,7 +146,7 @@ class RemoveFile:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The `remove` action; `extendedFileMetadata` says whether partition values and size are there.
+        """Return the `remove` action. `extendedFileMetadata` is true if partition values and size are present.
 
         >>> slackwater.RemoveFile("a.parquet", 1_780_000_000_000, size=45).to_json()["remove"]["deletionTimestamp"]
         1780000000000
@@ -171,7 +172,7 @@ class RemoveFile:
 
 @dataclass(frozen=True, slots=True)
 class AddCDCFile:
-    """A change data file: size in bytes, `path` URI-encoded; it never changes data itself."""
+    """A change data file: size in bytes, `path` URI-encoded. Its `dataChange` is always false."""
 
     path: str
     partition_values: Mapping[str, str | None]
@@ -180,7 +181,7 @@ class AddCDCFile:
 
     @staticmethod
     def from_json(node: Mapping[str, Any], where: str) -> AddCDCFile:
-        """The file in `node`; raises CorruptLog, naming `where`, for a missing or malformed field."""
+        """Return the file in `node`. Raises CorruptLog, with `where`, for a missing or malformed field."""
         if required(node, "dataChange", bool, where, "cdc"):
             raise CorruptLog(f"{where}: cdc never changes data, found dataChange true")
         return AddCDCFile(
@@ -191,7 +192,7 @@ class AddCDCFile:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The `cdc` action."""
+        """Return the `cdc` action."""
         node: dict[str, Any] = {
             "path": self.path,
             "partitionValues": dict(self.partition_values),
@@ -205,7 +206,7 @@ FileAction = AddFile | RemoveFile | AddCDCFile
 
 
 def num_records_of(stats: str | None) -> int | None:
-    """`numRecords` of an `add`'s statistics, None where they do not say."""
+    """Return `numRecords` of the statistics of an `add`, or None if absent or malformed."""
     if not stats:
         return None
     try:

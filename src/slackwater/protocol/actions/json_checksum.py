@@ -1,4 +1,4 @@
-"""The checksum of a JSON document, as `_last_checkpoint` carries it.
+"""The checksum of a JSON document, used by `_last_checkpoint`.
 
 Source: delta-protocol.md "JSON checksum".
 """
@@ -15,16 +15,16 @@ from slackwater.errors import InvalidArgument
 
 
 class _Number(str):
-    """A number as the document spells it: reading and printing it could change its digits."""
+    """A number in the spelling of the document, because parsing and printing could change its digits."""
 
     __slots__ = ()
 
 
 def canonicalize(document: str | bytes) -> str:
-    """The canonical form: every leaf as `path=value`, ordered by the path's bytes; a top-level `checksum` left out.
+    """Return the canonical form: the leaves as `path=value`, ordered by the bytes of the path.
 
-    Raises InvalidArgument for text that is not JSON, is not UTF-8, or has an object with a key twice.
-    Source: delta-protocol.md "JSON checksum".
+    Skips a top-level `checksum`. Raises InvalidArgument for text that is not JSON, is not UTF-8, or has a duplicate
+    key. Source: delta-protocol.md "JSON checksum".
     """
     node = _load(document)
     if isinstance(node, dict):
@@ -37,9 +37,9 @@ def canonicalize(document: str | bytes) -> str:
 
 
 def checksum(document: str | bytes) -> str:
-    """The MD5 digest, 32 lower-case hexadecimal digits, of the canonical form of `document`.
+    """Return the MD5 digest of the canonical form of `document`: 32 lower-case hexadecimal digits.
 
-    Raises InvalidArgument as `canonicalize` does.
+    Raises InvalidArgument if `document` has no canonical form (see `canonicalize`).
     """
     return hashlib.md5(canonicalize(document).encode(), usedforsecurity=False).hexdigest()
 

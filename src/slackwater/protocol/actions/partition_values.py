@@ -1,4 +1,4 @@
-"""Partition values: the strings of `add.partitionValues`, and the directories that repeat them by custom.
+"""Partition values: the strings of `add.partitionValues`, and the Hive-style directory names.
 
 Source: delta-protocol.md "Partition Value Serialization".
 """
@@ -48,10 +48,10 @@ _Int64s = npt.NDArray[np.int64]
 
 
 def parse_partition_value(text: str | None, data_type: DataType, zone: str | None = None) -> Any:
-    """The Python value of one partition value: as `parse_partition_column`, with None for null.
+    """Return the Python value of one partition value, None for null. See `parse_partition_column`.
 
-    `zone` None means UTC. Raises UnsupportedFeature for a date or time outside the years 1 to 9999, which Python's
-    types cannot hold, and what `parse_partition_column` raises.
+    `zone` None means UTC. Raises UnsupportedFeature for a date or time outside the years 1 to 9999, the range of
+    Python's types, and the errors of `parse_partition_column`.
     """
     parsed = parse_partition_column(pa.array([text], pa.string()), data_type, zone or "UTC")
     try:
@@ -61,15 +61,17 @@ def parse_partition_value(text: str | None, data_type: DataType, zone: str | Non
 
 
 def parse_partition_column(values: pa.Array | pa.ChunkedArray, data_type: DataType, zone: str = "UTC") -> pa.Array:
-    """The typed values of one partition column, an array of `to_arrow_type(data_type)`; nulls and "" become null.
+    """Return the typed values of one partition column, an array of `to_arrow_type(data_type)`; nulls and "" become
+    null.
 
     `values` are strings, dictionary-encoded or not. A timestamp without an offset is a local time in `zone` (IANA name
-    or offset such as `+02:00`): of two instants the earlier, and inside a gap what the offset before it gives, as
-    Java does; digits behind the microsecond are cut. Binary is the text's UTF-8 bytes, or the bytes spelled out where
-    the whole text is `\\u00XX` escapes. Each distinct text is parsed once.
-    Raises CorruptLog, naming the text and the type, for a text that is no value of the type; InvalidArgument for an
-    unknown zone or a type that cannot partition.
-    Source: delta-protocol.md "Partition Value Serialization".
+    or offset such as `+02:00`). An ambiguous local time is the earlier instant. A local time inside a gap uses the
+    offset before the gap, like Java. Digits after the microsecond are cut. Binary is the text's UTF-8 bytes, or the
+    escaped bytes if the whole text consists of `\\u00XX` escapes. Each distinct text is parsed once.
+
+    Raises CorruptLog, with the text and the type, for a text that is not a value of the type. Raises InvalidArgument
+    for an unknown zone, or for a type without partition values. Source: delta-protocol.md "Partition Value
+    Serialization".
     """
     array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     if data_type == STRING:
@@ -80,12 +82,12 @@ def parse_partition_column(values: pa.Array | pa.ChunkedArray, data_type: DataTy
 
 
 def serialize_partition_value(value: Any, data_type: DataType) -> str | None:
-    """The text that `add.partitionValues` holds for `value`; None for null, and for an empty string or binary.
+    """Return the text of `value` for `add.partitionValues`; None for null and for an empty string or binary.
 
-    Timestamps must know their zone and are written in UTC, as ISO 8601 with microseconds; `timestamp_ntz` must have
-    no zone. Floats are written as Java prints them, and negative zero as `0.0`, as Spark does. Binary that is no UTF-8
-    text becomes `\\u00XX` escapes. Raises InvalidArgument for a value that the type does not hold.
-    Source: delta-protocol.md "Partition Value Serialization".
+    Timestamps must have a zone and are written in UTC, in ISO 8601 with microseconds. `timestamp_ntz` must not have a
+    zone. Floats are written in the format of Java, and negative zero becomes `0.0`, like in Spark. Binary that is not
+    UTF-8 text becomes `\\u00XX` escapes. Raises InvalidArgument for a value that is not of the type. Source:
+    delta-protocol.md "Partition Value Serialization".
     """
     if value is None:
         return None
@@ -99,20 +101,20 @@ def serialize_partition_value(value: Any, data_type: DataType) -> str | None:
 
 
 def hive_escape(text: str) -> str:
-    """`text` with the characters that Hive and Spark keep out of directory names written as `%XX`."""
+    """Return `text` with `%XX` escapes for the characters not allowed by Hive and Spark in directory names."""
     return text.translate(_HIVE_ESCAPES)
 
 
 def hive_unescape(text: str) -> str:
-    """`text` with every `%XX` turned back; a `%` that is followed by anything else stays."""
+    """Return `text` with every `%XX` decoded; a `%` followed by anything else stays."""
     return _HIVE_ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)
 
 
 def hive_directory(columns: Sequence[tuple[str, str | None]]) -> str:
-    """The directory for files with these partition values: `a=1/b=2/`, and "" without columns.
+    """Return the directory for files with these partition values, such as `a=1/b=2/`; "" without columns.
 
-    Ends with a slash, so that a file's name can follow. Null and "" become `__HIVE_DEFAULT_PARTITION__`. For a URL or
-    `add.path` the result is yet to be percent-encoded.
+    Ends with a slash, so that a file name can follow. Null and "" become `__HIVE_DEFAULT_PARTITION__`. The result is
+    not yet percent-encoded for a URL or `add.path`.
     """
     return "".join(
         f"{hive_escape(name)}={hive_escape(text) if text else HIVE_DEFAULT_PARTITION}/" for name, text in columns
@@ -185,7 +187,7 @@ def _parse_each(texts: pa.Array, data_type: DataType, parse: Callable[[str], Any
 
 def _decimal_parser(data_type: DecimalType) -> Callable[[str], decimal.Decimal | None]:
     unit = decimal.Decimal(1).scaleb(-data_type.scale)
-    # Inexact: a digit behind the scale would be lost. InvalidOperation: more digits than the precision.
+    # Inexact: a digit beyond the scale would be lost. InvalidOperation: more digits than the precision.
     context = decimal.Context(prec=data_type.precision, traps=[decimal.Inexact, decimal.InvalidOperation])
 
     def parse(text: str) -> decimal.Decimal | None:
@@ -259,7 +261,7 @@ def _local_to_utc_us(wall_us: _Int64s, zone: str) -> _Int64s:
         return wall_us - (-1 if match[1] == "-" else 1) * minutes * 60_000_000
     walls = pa.array(wall_us, pa.timestamp("us"))
     try:
-        # Inside a gap "earliest" is the instant before it, whose offset is the one Java applies there.
+        # Inside a gap, "earliest" is the instant before the gap. Java applies the offset of that instant.
         instants = pc.assume_timezone(walls, zone, ambiguous="earliest", nonexistent="earliest")
         local_us = _to_int64s(pc.local_timestamp(instants))
     except pa.ArrowInvalid as error:
@@ -272,7 +274,7 @@ def _local_to_utc_us(wall_us: _Int64s, zone: str) -> _Int64s:
 
 
 def _late_offsets_us(wall_us: _Int64s, zone: str) -> _Int64s:
-    """The offsets of a time that Arrow knows no summer times of; calendars repeat every 400 years."""
+    """Return the offsets of local times after the daylight saving rules of Arrow end. Calendars repeat every 400 years."""
     rules, epoch = time_zone(zone), dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
     same = (wall_us - _LATE_US) % _CYCLE_US + _LATE_US
     walls = (epoch + dt.timedelta(microseconds=int(each)) for each in same)
@@ -303,7 +305,7 @@ def _refuse(text: str, data_type: DataType, expected: str) -> NoReturn:
 
 
 def _serialize(value: Any, data_type: DataType) -> str | None:
-    """The text of a value that is not null; None where the type does not hold it."""
+    """Return the text of a non-null value, or None if the value is not of the type."""
     if isinstance(data_type, DecimalType):
         return _decimal_text(value, data_type)
     name = data_type.name if isinstance(data_type, PrimitiveType) else ""

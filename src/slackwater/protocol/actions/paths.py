@@ -1,4 +1,4 @@
-"""The paths that file actions carry: URI-encoded, relative to the table's root or absolute.
+"""Paths of file actions: URI-encoded, absolute or relative to the table's root.
 
 Source: delta-protocol.md "Add File and Remove File" (`path` is a URI that must be decoded), RFC 2396.
 """
@@ -16,26 +16,26 @@ import pyarrow.compute as pc
 
 from slackwater.errors import PathNotAllowed
 
-# What is copied at a time to be searched: it should fit a processor's cache.
+# The number of bytes copied and searched in one step, so that they fit into the processor's cache.
 _BLOCK_BYTES = 1 << 20
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:")
-# Hadoop's names of one store: the writer of a log took one of them, its reader may come by another.
+# Aliases of one store in Hadoop. The reader of a log may use another alias than its writer.
 _ONE_STORE = {"s3a": "s3", "s3n": "s3", "abfss": "abfs"}
-# Some systems take a backslash for a slash.
+# Some systems treat a backslash as a slash.
 _SEPARATOR = re.compile(r"[/\\]")
 _PLAIN = re.compile(r"[A-Za-z0-9_.=/\-\0]*")
 _PLAIN_BYTES = bytes(code for code in range(1, 128) if _PLAIN.fullmatch(chr(code)))
-# The last bytes of a path: a UUID and `.c000.snappy.parquet` are fewer.
+# Length of a path's end in bytes: longer than a UUID and `.c000.snappy.parquet`.
 _END_BYTES, _WORD = 64, 8
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-# Of paths between NULs: one that begins or ends as none of a file below the root does, or has an odd part.
+# Substrings of NUL-separated paths with an irregular path: an invalid start or end, or an empty or dotted segment.
 _ODD = ("\0/", "/\0", "\0\0", "//", "\0.", "/.")
 
 PathEnds = tuple[str, npt.NDArray[np.uint64]]
 
 
 def canonical_path(path: str) -> str:
-    """The form of `path` in which two spellings of one file are equal: decoded, `file:` URLs as plain paths."""
+    """Return the canonical form of `path`, equal for all spellings of one file: decoded, `file:` URLs as plain paths."""
     decoded = unquote(path)
     if path.startswith("file:"):
         rest = decoded.removeprefix("file:")
@@ -46,7 +46,7 @@ def canonical_path(path: str) -> str:
 
 
 def canonical_paths(paths: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
-    """`canonical_path` of every element; plain relative ones, nearly all there are, cost one look at their bytes."""
+    """Return `canonical_path` of every element. Plain relative paths, the common case, need only one scan of the bytes."""
     chunks = paths.chunks if isinstance(paths, pa.ChunkedArray) else [paths]
     if not any(_may_need_care(chunk) for chunk in chunks):
         return paths
@@ -63,9 +63,9 @@ def canonical_paths(paths: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.A
 
 
 def _may_need_care(chunk: pa.Array) -> bool:
-    """Whether some path of `chunk` may be spelled otherwise than it would be canonically.
+    """Return whether a path of `chunk` may differ from its canonical form.
 
-    A text kernel looks at each path by itself; this looks at the bytes of all of them at once.
+    Scans the bytes of all paths at once, because a text kernel handles each path separately.
     """
     if not len(chunk) or _may_be_encoded(chunk):
         return len(chunk) > 0
@@ -88,7 +88,10 @@ def _may_be_encoded(chunk: pa.Array) -> bool:
 
 
 def _text_buffers(texts: pa.Array) -> tuple[npt.NDArray[np.int32], pa.Buffer | None]:
-    """Where each text begins in the bytes of all, and where the last one ends; and these bytes, None for none."""
+    """Return the start offset of each text, with the end of the last text appended, and the data buffer.
+
+    The buffer is None if there is no text.
+    """
     if not len(texts):
         return np.zeros(1, np.int32), None
     _, offset_buffer, data = texts.buffers()
@@ -96,7 +99,7 @@ def _text_buffers(texts: pa.Array) -> tuple[npt.NDArray[np.int32], pa.Buffer | N
 
 
 def _begin_with(prefix: bytes, starts: npt.NDArray[np.int32], text: npt.NDArray[np.uint8]) -> bool:
-    """Whether a text at one of `starts` may begin with `prefix`."""
+    """Return whether a text at one of `starts` may begin with `prefix`."""
     for position, byte in enumerate(prefix):
         starts = starts[starts + position < len(text)]
         starts = starts[text[starts + position] == byte]
@@ -104,14 +107,17 @@ def _begin_with(prefix: bytes, starts: npt.NDArray[np.int32], text: npt.NDArray[
 
 
 def are_distinct(paths: pa.ChunkedArray) -> bool:
-    """Whether no two of `paths` are of one file: where their ends differ, as those of Spark's names do, at no cost."""
+    """Return whether all `paths` are of different files.
+
+    Compares only the ends of the paths if the ends are distinct, like the file names of Spark.
+    """
     if are_distinct_ends([path_ends(chunk) for chunk in paths.chunks if len(chunk)]):
         return True
     return bool(pc.count_distinct(canonical_paths(paths)).as_py() == len(paths))
 
 
 def are_distinct_ends(found: Sequence[PathEnds | None]) -> bool:
-    """Whether it is certain of the paths of which `path_ends` are `found` that no two are of one file."""
+    """Return whether the paths are certainly of different files. `found` has the `path_ends` of each chunk of paths."""
     ends = [each for each in found if each is not None]
     if len(ends) < len(found) or len({spelling for spelling, _ in ends}) != 1:
         return False
@@ -120,9 +126,9 @@ def are_distinct_ends(found: Sequence[PathEnds | None]) -> bool:
 
 
 def path_ends(chunk: pa.Array) -> PathEnds | None:
-    """What all paths of `chunk` have before their canonical form, and numbers that differ only where their ends do.
+    """Return the common prefix of the non-canonical form of all paths, and a hash of the end of each path.
 
-    None where paths are spelled in several ways, or are short.
+    Different hashes imply different files. Returns None if paths differ in their form, or if a path is too short.
     """
     if chunk.null_count or _may_be_encoded(chunk):
         return None
@@ -146,9 +152,9 @@ def path_ends(chunk: pa.Array) -> PathEnds | None:
 
 
 def are_plain(paths: Sequence[str]) -> bool:
-    """Whether each of `paths` is relative, of a file below the root, and written alike in the log, in URIs and globs.
+    """Return whether all `paths` are relative, below the root, and equal in the log, in URIs and in globs.
 
-    Looks at all of them as one text: for many paths far less than to look at each. False tells nothing.
+    Checks all paths as one text, because a check of each path is much slower. False is inconclusive.
     """
     text = "\0".join(["", *paths, ""])
     if text.count("\0") != len(paths) + 1 or _PLAIN.fullmatch(text) is None:
@@ -157,7 +163,7 @@ def are_plain(paths: Sequence[str]) -> bool:
 
 
 def are_plain_texts(paths: pa.ChunkedArray) -> bool:
-    """As `are_plain`, of the texts of a column."""
+    """Return the result of `are_plain` for the texts of a column."""
     return all(_are_plain(chunk) for chunk in paths.chunks if len(chunk))
 
 
@@ -171,31 +177,32 @@ def _are_plain(chunk: pa.Array) -> bool:
     if whole.translate(None, _PLAIN_BYTES):
         return False
     text, starts, ends = np.frombuffer(whole, np.uint8), offsets[:-1] - offsets[0], offsets[1:] - offsets[0] - 1
-    # Numpy finds two bytes in a row sooner than a search for both does.
+    # A numpy search for two consecutive bytes is faster by offsets of the first byte.
     behind_slashes = text[np.flatnonzero(text[:-1] == ord("/")) + 1]
     begins = np.concatenate([text[starts], behind_slashes])
     return not ((begins == ord("/")).any() or (begins == ord(".")).any() or (text[ends] == ord("/")).any())
 
 
 def is_absolute(path: str) -> bool:
-    """Whether a canonical or encoded path names a file by itself, not relative to the table's root."""
+    """Return whether a canonical or encoded path is absolute, not relative to the table's root."""
     return path.startswith("/") or _SCHEME.match(path) is not None
 
 
 def with_one_scheme(url: str) -> str:
-    """`url`, where its scheme is one of several that lead to one place (`s3a`, `s3n`; `abfss`) with one of them."""
+    """Return `url` with a canonical scheme: `s3a` and `s3n` become `s3`, `abfss` becomes `abfs`."""
     scheme, colon, rest = url.partition(":")
-    # Most are paths.
+    # Skip the regular expression for plain paths, the common case.
     one = scheme.lower() if colon and _SCHEME.match(url) else scheme
     return f"{_ONE_STORE.get(one, one)}{colon}{rest}"
 
 
 def checked_data_path(path: str, root_url: str, local_root: str | None, allow_outside: bool) -> str:
-    """Where the file at `path` (as in the log) is: relative to the root and decoded, or absolute if it lies outside.
+    """Return the location of the file at `path` (from the log): decoded and relative to the root, or absolute if
+    outside.
 
-    An absolute path inside the root becomes relative, whichever of the schemes of one store it has. Raises
-    PathNotAllowed for an absolute path outside the root unless `allow_outside`, and always for a path that climbs with
-    '..' or cannot be that of a file.
+    An absolute path inside the root becomes relative, also with another scheme of the same store. Raises PathNotAllowed
+    for an absolute path outside the root unless `allow_outside` is true. Always raises PathNotAllowed for a path with
+    '..', or for a path that cannot be a file.
     """
     canonical = canonical_path(path)
     if not is_absolute(canonical):
@@ -203,7 +210,7 @@ def checked_data_path(path: str, root_url: str, local_root: str | None, allow_ou
     named = with_one_scheme(canonical)
     for root in (with_one_scheme(unquote(root_url)), local_root):
         if root and named.startswith(root + "/"):
-            # What is left may itself look absolute (`/root//etc/x`), and would be taken for that.
+            # The remainder may look absolute (`/root//etc/x`), so it is checked again.
             return checked_relative_path(named[len(root) + 1 :], root_url, path)
     if not allow_outside:
         raise PathNotAllowed(
@@ -216,9 +223,9 @@ def checked_data_path(path: str, root_url: str, local_root: str | None, allow_ou
 
 
 def checked_relative_path(relative: str, root_url: str, named: str | None = None) -> str:
-    """`relative` itself, decoded already, where it is of a file below the root; `named` is what the log says.
+    """Return the decoded path `relative` if it is a file below the root. `named` is the path in the log, for messages.
 
-    Raises PathNotAllowed where it is absolute or a URL, climbs with '..', or cannot be that of a file.
+    Raises PathNotAllowed if the path is absolute or a URL, contains '..', or cannot be a file.
     """
     path = relative if named is None else named
     if is_absolute(relative):
@@ -236,7 +243,7 @@ def _require_file(decoded: str, root_url: str, path: str) -> None:
             f"{root_url}: the log names the file {path!r}, which climbs out of the table's root with '..'; such a path "
             "is never followed"
         )
-    # A reader that is given a directory reads all that lies in it.
+    # Reject directories, because a reader of a directory reads all files in it.
     if decoded.rpartition("/")[2] in ("", ".") or "\0" in decoded:
         raise PathNotAllowed(
             f"{root_url}: the log names the file {path!r}, which cannot be one: it is empty, ends as a directory does, "
@@ -245,5 +252,5 @@ def _require_file(decoded: str, root_url: str, path: str) -> None:
 
 
 def encode_path(path: str) -> str:
-    """A relative path as the log stores it: percent-encoded, `/` and `=` kept."""
+    """Return a relative path in the encoding of the log: percent-encoded, except `/` and `=`."""
     return quote(path, safe="/=:@!$&'()*+,;-._~")

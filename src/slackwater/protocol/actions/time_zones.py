@@ -1,4 +1,4 @@
-"""Time zones by the names that Spark's sessions have for them.
+"""Time zones by their names in Spark sessions.
 
 Source: Spark's `spark.sql.session.timeZone`.
 """
@@ -15,7 +15,7 @@ _FIXED_OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2}):?(\d{2})?(?::\d{2})?\Z"
 
 
 def time_zone(zone: str) -> dt.tzinfo:
-    """The time zone that Spark calls `zone`: an IANA name or an offset. Raises InvalidArgument."""
+    """Return the time zone with Spark's name `zone`: an IANA name or an offset. Raises InvalidArgument if unknown."""
     if zone in ("Z", "UTC", "GMT"):
         return dt.timezone.utc
     try:

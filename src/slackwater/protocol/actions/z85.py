@@ -1,4 +1,4 @@
-"""Z85, the base-85 text form of bytes that stands in deletion vector descriptors.
+"""Z85, the base-85 text encoding of bytes in deletion vector descriptors.
 
 Source: delta-protocol.md "Deletion Vector Descriptor Schema"; ZeroMQ RFC 32.
 """
@@ -22,10 +22,10 @@ _POWERS = np.array([85**4, 85**3, 85**2, 85, 1], dtype=np.uint64)
 
 
 def encode(data: bytes) -> str:
-    """Z85 text of `data`: five characters for every four bytes.
+    """Return the Z85 text of `data`: five characters for four bytes.
 
-    A length that is no multiple of four is filled up with zero bytes, as Delta does; the decoder must then be
-    told how many bytes count. Source: ZeroMQ RFC 32.
+    Pads the data with zero bytes to a multiple of four, like Delta. The decoder must know the original length. Source:
+    ZeroMQ RFC 32.
     """
     padded = data + bytes(-len(data) % 4)
     rest = np.frombuffer(padded, dtype=">u4").astype(np.uint32)
@@ -37,10 +37,10 @@ def encode(data: bytes) -> str:
 
 
 def decode(text: str) -> bytes:
-    """The bytes that Z85 `text` stands for: four for every five characters.
+    """Return the bytes of Z85 `text`: four bytes for five characters.
 
-    Raises InvalidArgument where the length is no multiple of five, a character is outside the alphabet, or a group
-    of five exceeds 32 bits. Source: ZeroMQ RFC 32.
+    Raises InvalidArgument if the length is not a multiple of five, a character is outside the alphabet, or a group of
+    five exceeds 32 bits. Source: ZeroMQ RFC 32.
     """
     if len(text) % 5:
         raise InvalidArgument(f"Z85 text must have a multiple of 5 characters, found {len(text)}: {_shown(text)}")
@@ -58,12 +58,12 @@ def decode(text: str) -> bytes:
 
 
 def encode_uuid(value: uuid.UUID) -> str:
-    """The 20 characters that stand for a UUID, big endian as in its canonical text."""
+    """Return the 20 characters of a UUID, big endian like in its canonical text."""
     return encode(value.bytes)
 
 
 def decode_uuid(text: str) -> uuid.UUID:
-    """The UUID that 20 characters of Z85 stand for; raises InvalidArgument for any other text."""
+    """Return the UUID encoded in 20 characters of Z85. Raises InvalidArgument for any other text."""
     if len(text) != ENCODED_UUID_LENGTH:
         raise InvalidArgument(f"a UUID has {ENCODED_UUID_LENGTH} characters in Z85, found {len(text)}: {_shown(text)}")
     return uuid.UUID(bytes=decode(text))

@@ -1,1 +1,1 @@
-"""Table properties, and the intervals that some of them hold."""
+"""Table properties, and the intervals and sizes used by their values."""

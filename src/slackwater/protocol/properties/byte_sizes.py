@@ -1,4 +1,4 @@
-"""Sizes in bytes as texts of properties and options have them: `134217728`, `128mb`, `10g`."""
+"""Sizes in bytes, written in properties and options: `134217728`, `128mb`, `10g`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _UNITS: dict[str, int] = {
 
 
 def size_in_bytes(name: str, text: str) -> int:
-    """The size that `text` says, greater than 0. Raises InvalidArgument, which names `name`."""
+    """Return the size `text` in bytes, greater than 0. Raises InvalidArgument, with `name`, for an invalid size."""
     found = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text.lower())
     unit = _UNITS.get(found[2]) if found else None
     if found is None or unit is None or int(found[1]) == 0:

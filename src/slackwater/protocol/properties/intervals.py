@@ -1,4 +1,4 @@
-"""Intervals of fixed length, as table properties spell them: `interval 30 days`, `1 week`.
+"""Intervals of fixed length in table properties: `interval 30 days`, `1 week`.
 
 Source: delta-protocol.md "Metadata Cleanup"; the properties whose names end in `RetentionDuration`.
 """
@@ -24,11 +24,12 @@ _PART = re.compile(r"([+-]?[0-9]+(?:\.[0-9]{1,9})?)\s+([a-z]+)\s*")
 
 
 def parse_interval_ms(text: str) -> int:
-    """The length in ms of `text`: an optional `interval`, then numbers with units, in any case (`1 week 2 days`).
+    """Return the length of `text` in ms: an optional `interval`, then numbers with units, ignoring case (`1 week 2
+    days`).
 
-    Units are weeks to microseconds, singular or plural; only seconds may have a fraction. What is below a millisecond
-    is cut. Raises InvalidArgument for anything else, for months and years, which have no fixed length, and for a sum
-    below zero.
+    Units are weeks to microseconds, singular or plural; only seconds may have a fraction. Fractions of a millisecond
+    are cut. Raises InvalidArgument for any other text, for months and years (without a fixed length), and for a
+    negative sum.
     """
     parts = text.strip().lower()
     if re.match(r"interval(?:\s|$)", parts):

@@ -1,4 +1,4 @@
-"""Table properties: the `configuration` of the metadata, typed, and the check of what users want to set.
+"""Table properties: typed access to the `configuration` of the metadata, and validation of user settings.
 
 Source: delta-protocol.md, the sections that name each `delta.…` key; delta-spark's table properties.
 """
@@ -121,9 +121,10 @@ _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,19}\Z", re.ASCII)
 
 
 class TableProperties(Mapping[str, str]):
-    """The properties of a table. Keys are found in any case, as the reference implementation does.
+    """The properties of a table. Lookup of keys ignores case, like in the reference implementation.
 
-    As a mapping it holds what the table sets; `flag`, `integer`, `duration_ms` and `choice` know the defaults too.
+    The mapping contains only the properties set by the table. `flag`, `integer`, `duration_ms` and `choice` also know
+    the defaults.
     """
 
     def __init__(self, configuration: Mapping[str, str]) -> None:
@@ -152,7 +153,7 @@ class TableProperties(Mapping[str, str]):
         return str(card("TableProperties", counted(len(self), "entry", "entries"), settings(self._configuration)))
 
     def flag(self, key: str, default: bool | None = None) -> bool:
-        """A boolean property; where it is not set, `default`, else the property's own, else False.
+        """Return a boolean property. If it is not set, return `default`, else the property's own default, else False.
 
         Raises CorruptTable for a value that is neither true nor false.
         """
@@ -164,7 +165,9 @@ class TableProperties(Mapping[str, str]):
         return text.lower() == "true"
 
     def integer(self, key: str) -> int | None:
-        """A whole-number property or its default, None where there is neither; raises CorruptTable for no number."""
+        """Return an integer property or its default, None if it has neither. Raises CorruptTable for a non-integer
+        value.
+        """
         text = self._text(key)
         try:
             return None if text is None else int(text)
@@ -172,7 +175,7 @@ class TableProperties(Mapping[str, str]):
             raise CorruptTable(f"table property {key} must be a whole number, found {text!r}") from error
 
     def duration_ms(self, key: str) -> int | None:
-        """An interval, or its default, in ms; None where there is neither. Raises CorruptTable for no interval."""
+        """Return an interval or its default in ms, None if it has neither. Raises CorruptTable for an invalid interval."""
         text = self._text(key)
         try:
             return None if text is None else parse_interval_ms(text)
@@ -180,9 +183,10 @@ class TableProperties(Mapping[str, str]):
             raise CorruptTable(f"table property {key}: {error}") from error
 
     def choice(self, key: str) -> str | None:
-        """One of the values that the known property `key` can have, in its canonical spelling; its default, or None.
+        """Return the value of the choice property `key` in its canonical spelling, or its default; None if it has
+        neither.
 
-        Raises CorruptTable for another value.
+        Returns the text of an unknown property unchanged. Raises CorruptTable for a value that is not a choice.
         """
         text, known = self._text(key), find_property(key)
         if text is None or known is None:
@@ -198,10 +202,10 @@ class TableProperties(Mapping[str, str]):
 
 
 class ClassifiedProperties(NamedTuple):
-    """What users give as properties, by what becomes of it.
+    """User-provided properties, grouped by their use.
 
-    `plain` properties are stored once `validate_properties` has let them pass, `constraints` unchanged, by their
-    full keys. `features` are names of table features; the versions are None where none is given.
+    `plain` properties are stored after `validate_properties`. `constraints` are stored unchanged, by their full keys.
+    `features` are names of table features. The versions are None if not provided.
     """
 
     plain: dict[str, str]
@@ -212,10 +216,11 @@ class ClassifiedProperties(NamedTuple):
 
 
 def split_properties(properties: Mapping[str, str]) -> ClassifiedProperties:
-    """`properties` with what asks for the protocol, and what is a constraint, taken apart from plain ones.
+    """Separate `properties` into protocol requests, constraints and plain properties.
 
-    Raises InvalidArgument for a feature asked for with another value than `supported` or `enabled`, a version that is
-    none, a constraint without a name or an expression, and keys that differ in case alone.
+    Raises:
+        InvalidArgument: If a feature has another value than `supported` or `enabled`. If a version is invalid. If a
+            constraint has no name or no expression. If keys differ only in case. If a key or a value is not a text.
     """
     _validate_texts(properties)
     split = ClassifiedProperties({}, (), None, None, {})
@@ -235,12 +240,15 @@ def split_properties(properties: Mapping[str, str]) -> ClassifiedProperties:
 
 
 def validate_properties(properties: Mapping[str, str], current: Mapping[str, str] | None = None) -> dict[str, str]:
-    """`properties` in the form to be stored, where users may set them: known keys and values spelled canonically.
+    """Return `properties` for storage, with known keys and values in their canonical spelling.
 
-    Keys that do not begin with `delta.` are free. `current`: what the table has set already, against which the rules
-    between properties are checked. Raises InvalidArgument for unknown `delta.` keys, naming the closest known one,
-    for values that are not of the property's kind or range, for properties that only Slackwater itself sets, and for
-    rules between properties; UnsupportedFeature for what cannot be honoured.
+    Keys without the prefix `delta.` are not checked. `current` has the properties already set by the table, for the
+    rules between properties.
+
+    Raises:
+        InvalidArgument: If a `delta.` key is unknown; the message has the closest known key. If a value is not of the
+            property's kind or range. If only Slackwater itself may set the property. If properties conflict.
+        UnsupportedFeature: If a property cannot be honoured.
     """
     _validate_texts(properties)
     result: dict[str, str] = {}

@@ -1,7 +1,6 @@
-"""Every `delta.` property that a table may have: its key, its kind, its default, and what it is for.
+"""The registry of all known `delta.` properties of a table: key, kind, default and description.
 
-Source: delta-protocol.md, the sections that name each key; managed-commits.md; delta-spark's table
-properties.
+Source: delta-protocol.md, the sections that name each key; managed-commits.md; delta-spark's table properties.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ TARGET_FILE_SIZE = "delta.targetFileSize"
 WRITE_PARTITION_COLUMNS = "delta.writePartitionColumnsToParquet"
 
 FEATURE_PREFIX = "delta.feature."
-"""`delta.feature.<name>` asks for a table feature; it is not stored with the table."""
+"""`delta.feature.<name>` requests a table feature; it is not stored with the table."""
 CONSTRAINT_PREFIX = "delta.constraints."
 """`delta.constraints.<name>` is a CHECK constraint; its value is the expression."""
 MIN_READER_VERSION = "delta.minReaderVersion"
@@ -88,11 +87,11 @@ _MOST_LONG = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class TableProperty:
-    """A property of tables. `default` is its text where a table does not set it, None where it then has no value.
+    """A table property. `default` is its text if not set, None if it then has no value.
 
-    `choices` of a choice in their canonical spelling; `least` and `most` bound an integer. `settable`: whether users
-    may set it, or only the package itself. `unsupported` says why no other value than the default can be honoured,
-    where that is so. `aliases`: other keys that mean the same.
+    `choices` are the canonical spellings of a choice; `least` and `most` are the bounds of an integer. `settable` is
+    false if only this package may set the property. `unsupported` is the reason if values other than the default are
+    not supported. `aliases` are other keys of the same property.
     """
 
     name: str
@@ -108,7 +107,7 @@ class TableProperty:
 
 
 def find_property(key: str) -> TableProperty | None:
-    """The property that `key` names in any case, or by an alias; None where there is none."""
+    """Return the property with the key or alias `key`, ignoring case; None if unknown."""
     return _BY_FOLDED_KEY.get(key.lower())
 
 
@@ -237,6 +236,6 @@ _ALL: Iterable[TableProperty] = (
 )
 
 PROPERTIES: Mapping[str, TableProperty] = MappingProxyType({p.name: p for p in _ALL})
-"""All known properties by their canonical keys. `delta.feature.…`, `delta.constraints.…` and versions are apart."""
+"""All known properties by canonical key, without `delta.feature.…`, `delta.constraints.…` and protocol versions."""
 
 _BY_FOLDED_KEY = {key.lower(): p for p in PROPERTIES.values() for key in (p.name, *p.aliases)}

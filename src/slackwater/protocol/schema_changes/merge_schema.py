@@ -39,8 +39,7 @@ def merge_schemas(
     widen: bool,
     fixed: Collection[ColumnPath] = (),
 ) -> StructType:
-    """Return the schema of `table` after a write of `data`, with columns able to store all values of `data` without
-    loss.
+    """Return the schema of `table` after a write of `data`. Its columns can store all values of `data` without loss.
 
     Columns match by name at every depth, ignoring case. They keep the table's spelling, order, nullability and
     metadata. A column missing in the data stays unchanged. A column missing in the table is added at the end of its
@@ -50,10 +49,9 @@ def merge_schemas(
     integer, short becomes integer, and void becomes the type of the data. `fixed` lists the columns with a fixed type
     (see `fixed_columns`). Generated and identity columns always have a fixed type.
 
-    Raises:
-        InvalidArgument: If a type does not fit; the message has the path, both types and the remedy. If the data has new
-            columns and `allow_new_columns` is false; the message has all paths. If a new column is inside a map's key.
-            If names differ only in case. If the data lacks a non-nullable field of a nested struct.
+    Raises InvalidArgument if a type does not fit, with the path, both types and the remedy. Raises InvalidArgument for
+    new columns without `allow_new_columns`, with all of their paths. Raises InvalidArgument for a new column inside a
+    map's key, for names that differ only in case, and for a nested struct without a non-nullable field of the table.
     """
     merge = _Merge(allow_new_columns, widen, frozenset(fixed))
     merged = merge.struct(table, data, ())
