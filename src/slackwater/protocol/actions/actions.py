@@ -30,7 +30,7 @@ class Protocol:
 
     @staticmethod
     def from_json(node: Mapping[str, Any], where: str) -> Protocol:
-        """Return the protocol in `node`. Raises CorruptLog, with `where`, for a missing or malformed field."""
+        """Return the protocol in `node`. Raises CorruptLog, naming `where`, for a missing or malformed field."""
         return Protocol(
             required(node, "minReaderVersion", int, where, "protocol"),
             required(node, "minWriterVersion", int, where, "protocol"),
@@ -74,7 +74,7 @@ class Metadata:
 
     @staticmethod
     def from_json(node: Mapping[str, Any], where: str) -> Metadata:
-        """Return the metadata in `node`. Raises CorruptLog, with `where`, for a missing or malformed field."""
+        """Return the metadata in `node`. Raises CorruptLog, naming `where`, for a missing or malformed field."""
         if not isinstance(node, Mapping):
             raise CorruptLog(f"{where}: metaData must be an object, found {node!r}")
         encoding = optional(node, "format", Mapping, where, "metaData") or {}
@@ -123,9 +123,7 @@ class SetTransaction:
 
     @staticmethod
     def from_json(node: Mapping[str, Any], where: str) -> SetTransaction:
-        """Return the transaction identifier in `node`. Raises CorruptLog, with `where`, for a missing or malformed
-        field.
-        """
+        """Return the transaction identifier in `node`. Raises CorruptLog, naming `where`, for a malformed field."""
         return SetTransaction(
             required(node, "appId", str, where, "txn"),
             required(node, "version", int, where, "txn"),
@@ -150,7 +148,7 @@ class DomainMetadata:
 
     @staticmethod
     def from_json(node: Mapping[str, Any], where: str) -> DomainMetadata:
-        """Return the domain metadata in `node`. Raises CorruptLog, with `where`, for a missing or malformed field."""
+        """Return the domain metadata in `node`. Raises CorruptLog, naming `where`, for a missing or malformed field."""
         return DomainMetadata(
             required(node, "domain", str, where, "domainMetadata"),
             optional(node, "configuration", str, where, "domainMetadata") or "",

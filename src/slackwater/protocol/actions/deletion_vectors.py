@@ -98,7 +98,7 @@ class DeletionVectorDescriptor:
 
 
 def unique_id_of(storage_type: str, path_or_inline_dv: str, offset: int | None) -> str:
-    """Return `<storageType><pathOrInlineDv>`, followed by `@<offset>` if there is an offset. Source: "Derived Fields"."""
+    """Return `<storageType><pathOrInlineDv>`, followed by `@<offset>` if not None. Source: "Derived Fields"."""
     plain = storage_type + path_or_inline_dv
     return plain if offset is None else f"{plain}@{offset}"
 

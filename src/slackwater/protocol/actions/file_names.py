@@ -90,27 +90,25 @@ def version_prefix(version: int) -> str:
 
 
 def commit_name(version: int) -> str:
-    """Return the name of the commit `version`. Raises InvalidArgument for a number that is not a version."""
+    """Return the name of the commit `version`. Raises InvalidArgument for an invalid version."""
     return f"{version_prefix(version)}.json"
 
 
 def crc_name(version: int) -> str:
-    """Return the name of the version checksum of `version`. Raises InvalidArgument for a number that is not a version."""
+    """Return the name of the version checksum of `version`. Raises InvalidArgument for an invalid version."""
     return f"{version_prefix(version)}.crc"
 
 
 def checkpoint_name(version: int) -> str:
-    """Return the name of the classic checkpoint of `version`. Raises InvalidArgument for a number that is not a
-    version.
-    """
+    """Return the name of the classic checkpoint of `version`. Raises InvalidArgument for an invalid version."""
     return f"{version_prefix(version)}.checkpoint.parquet"
 
 
 def uuid_checkpoint_name(version: int, uuid: uuids.UUID | str, extension: str) -> str:
     """Return the name of a UUID-named V2 checkpoint.
 
-    `extension` is `json` or `parquet`. Raises InvalidArgument for another extension, a number that is not a version, or
-    a text that is not a UUID.
+    `extension` is `json` or `parquet`. Raises InvalidArgument for another extension, an invalid version or an invalid
+    UUID.
     """
     if extension not in ("json", "parquet"):
         raise InvalidArgument(f"a checkpoint is 'json' or 'parquet', found {extension!r}")
@@ -120,7 +118,7 @@ def uuid_checkpoint_name(version: int, uuid: uuids.UUID | str, extension: str) -
 def compacted_name(start_version: int, end_version: int) -> str:
     """Return the name of the log compaction file for the commits `[start, end]`.
 
-    Raises InvalidArgument for an empty range, or for a number that is not a version.
+    Raises InvalidArgument for an empty range or an invalid version.
     """
     if start_version > end_version:
         raise InvalidArgument(f"a compaction must not end before it starts, found {start_version} to {end_version}")
@@ -130,7 +128,7 @@ def compacted_name(start_version: int, end_version: int) -> str:
 def staged_file_name(version: int, uuid: uuids.UUID | str) -> str:
     """Return the file name of a staged commit, relative to the directory of staged commits.
 
-    Raises InvalidArgument for a number that is not a version, or for a text that is not a UUID.
+    Raises InvalidArgument for an invalid version or an invalid UUID.
     """
     return f"{version_prefix(version)}.{_canonical(uuid)}.json"
 
@@ -138,8 +136,7 @@ def staged_file_name(version: int, uuid: uuids.UUID | str) -> str:
 def staged_commit_name(version: int, uuid: uuids.UUID | str) -> str:
     """Return the name of a staged commit that is not backfilled yet, relative to `_delta_log`.
 
-    Raises InvalidArgument for a number that is not a version, or for a text that is not a UUID. Source:
-    managed-commits.md.
+    Raises InvalidArgument for an invalid version or an invalid UUID. Source: managed-commits.md.
     """
     return f"{COMMITS_DIRECTORY}/{staged_file_name(version, uuid)}"
 

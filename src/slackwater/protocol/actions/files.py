@@ -57,7 +57,7 @@ class AddFile:
 
     @staticmethod
     def from_json(node: Mapping[str, Any], where: str) -> AddFile:
-        """Return the file in `node`. Raises CorruptLog, with `where`, for a missing or malformed field."""
+        """Return the file in `node`. Raises CorruptLog, naming `where`, for a missing or malformed field."""
         return AddFile(
             _path(node, where, "add"),
             nullable_map(node, "partitionValues", where, "add"),
@@ -98,8 +98,7 @@ class AddFile:
 
 @dataclass(frozen=True, slots=True)
 class RemoveFile:
-    """A logical file to remove: size in bytes, `deletion_timestamp` in ms since the epoch, `path` equal to the `add`
-    path.
+    """A logical file to remove: size in bytes, `deletion_timestamp` in ms since the epoch, `path` equal to its `add`.
 
     `data_change` is False if the commit only rearranges rows. The other fields repeat the last `add` of the file:
     `partition_values`, `size`, `stats`, `tags`, `deletion_vector`, `base_row_id` and `default_row_commit_version`. None
@@ -129,7 +128,7 @@ class RemoveFile:
 
     @staticmethod
     def from_json(node: Mapping[str, Any], where: str) -> RemoveFile:
-        """Return the file in `node`. Raises CorruptLog, with `where`, for a missing or malformed field."""
+        """Return the file in `node`. Raises CorruptLog, naming `where`, for a missing or malformed field."""
         values = None if _is_absent(node, "partitionValues") else nullable_map(node, "partitionValues", where, "remove")
         optional(node, "extendedFileMetadata", bool, where, "remove")
         return RemoveFile(
@@ -181,7 +180,7 @@ class AddCDCFile:
 
     @staticmethod
     def from_json(node: Mapping[str, Any], where: str) -> AddCDCFile:
-        """Return the file in `node`. Raises CorruptLog, with `where`, for a missing or malformed field."""
+        """Return the file in `node`. Raises CorruptLog, naming `where`, for a missing or malformed field."""
         if required(node, "dataChange", bool, where, "cdc"):
             raise CorruptLog(f"{where}: cdc never changes data, found dataChange true")
         return AddCDCFile(

@@ -61,15 +61,15 @@ def parse_partition_value(text: str | None, data_type: DataType, zone: str | Non
 
 
 def parse_partition_column(values: pa.Array | pa.ChunkedArray, data_type: DataType, zone: str = "UTC") -> pa.Array:
-    """Return the typed values of one partition column, an array of `to_arrow_type(data_type)`; nulls and "" become
-    null.
+    """Return the typed values of one partition column, an array of `to_arrow_type(data_type)`.
 
-    `values` are strings, dictionary-encoded or not. A timestamp without an offset is a local time in `zone` (IANA name
-    or offset such as `+02:00`). An ambiguous local time is the earlier instant. A local time inside a gap uses the
-    offset before the gap, like Java. Digits after the microsecond are cut. Binary is the text's UTF-8 bytes, or the
-    escaped bytes if the whole text consists of `\\u00XX` escapes. Each distinct text is parsed once.
+    `values` are strings, dictionary-encoded or not; nulls and "" become null. A timestamp without an offset is a local
+    time in `zone` (IANA name or offset such as `+02:00`). An ambiguous local time is the earlier instant. A local time
+    inside a gap uses the offset before the gap, like Java. Digits after the microsecond are cut. Binary is the text's
+    UTF-8 bytes, or the escaped bytes if the whole text consists of `\\u00XX` escapes. Each distinct text is parsed
+    once.
 
-    Raises CorruptLog, with the text and the type, for a text that is not a value of the type. Raises InvalidArgument
+    Raises CorruptLog, naming the text and the type, for a text that is not a value of the type. Raises InvalidArgument
     for an unknown zone, or for a type without partition values. Source: delta-protocol.md "Partition Value
     Serialization".
     """
@@ -274,7 +274,10 @@ def _local_to_utc_us(wall_us: _Int64s, zone: str) -> _Int64s:
 
 
 def _late_offsets_us(wall_us: _Int64s, zone: str) -> _Int64s:
-    """Return the offsets of local times after the daylight saving rules of Arrow end. Calendars repeat every 400 years."""
+    """Return the offsets of local times too late for the daylight saving rules of Arrow.
+
+    Uses an earlier year with the same calendar, because calendars repeat every 400 years.
+    """
     rules, epoch = time_zone(zone), dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
     same = (wall_us - _LATE_US) % _CYCLE_US + _LATE_US
     walls = (epoch + dt.timedelta(microseconds=int(each)) for each in same)

@@ -35,7 +35,10 @@ PathEnds = tuple[str, npt.NDArray[np.uint64]]
 
 
 def canonical_path(path: str) -> str:
-    """Return the canonical form of `path`, equal for all spellings of one file: decoded, `file:` URLs as plain paths."""
+    """Return the canonical form of `path`, equal for all spellings of one file.
+
+    The canonical form is decoded, and `file:` URLs become plain paths.
+    """
     decoded = unquote(path)
     if path.startswith("file:"):
         rest = decoded.removeprefix("file:")
@@ -46,7 +49,10 @@ def canonical_path(path: str) -> str:
 
 
 def canonical_paths(paths: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
-    """Return `canonical_path` of every element. Plain relative paths, the common case, need only one scan of the bytes."""
+    """Return `canonical_path` of every element.
+
+    Plain relative paths, the common case, need only one scan of the bytes.
+    """
     chunks = paths.chunks if isinstance(paths, pa.ChunkedArray) else [paths]
     if not any(_may_need_care(chunk) for chunk in chunks):
         return paths
@@ -177,7 +183,7 @@ def _are_plain(chunk: pa.Array) -> bool:
     if whole.translate(None, _PLAIN_BYTES):
         return False
     text, starts, ends = np.frombuffer(whole, np.uint8), offsets[:-1] - offsets[0], offsets[1:] - offsets[0] - 1
-    # A numpy search for two consecutive bytes is faster by offsets of the first byte.
+    # Finding the bytes after slashes with numpy is faster than a search for each pair of bytes.
     behind_slashes = text[np.flatnonzero(text[:-1] == ord("/")) + 1]
     begins = np.concatenate([text[starts], behind_slashes])
     return not ((begins == ord("/")).any() or (begins == ord(".")).any() or (text[ends] == ord("/")).any())
@@ -197,8 +203,7 @@ def with_one_scheme(url: str) -> str:
 
 
 def checked_data_path(path: str, root_url: str, local_root: str | None, allow_outside: bool) -> str:
-    """Return the location of the file at `path` (from the log): decoded and relative to the root, or absolute if
-    outside.
+    """Return the decoded location of the file at `path` (from the log): relative to the root, or absolute if outside.
 
     An absolute path inside the root becomes relative, also with another scheme of the same store. Raises PathNotAllowed
     for an absolute path outside the root unless `allow_outside` is true. Always raises PathNotAllowed for a path with

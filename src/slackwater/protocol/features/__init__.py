@@ -1,1 +1,1 @@
-"""Table features: which there are, what each asks of a table and of who writes it."""
+"""Table features: their names, and their requirements for tables and writers."""

@@ -1,8 +1,8 @@
-"""Which SQL the metadata of a table may hold: expressions of one row by functions that are known, and nothing else.
+"""Validation of SQL in table metadata: row expressions with known functions only.
 
 A writer of a table's log chooses the text of its constraints, defaults and generation expressions, and every other
-writer evaluates it. So only functions of a list are let pass: built-in ones that depend on nothing but the row, the
-session and the clock, and touch nothing outside. Source: delta-spark's `SupportedGenerationExpressions`;
+writer evaluates them. Therefore only listed functions are allowed: built-in functions that depend only on the row, the
+session and the clock, and have no side effects. Source: delta-spark's `SupportedGenerationExpressions`;
 delta-protocol.md "CHECK Constraints", "Generated Columns", "Default Columns", "Column Invariants".
 """
 
@@ -55,9 +55,9 @@ FUNCTIONS = frozenset(
     weekofyear when width_bucket xxhash64 year zeroifnull zip_with
     """.split()
 )
-"""Spark's built-in functions of one row that reach nothing outside of it, by their names in lower case."""
+"""Spark's built-in row functions without external access, by lower-case name."""
 
-# Words and types before a parenthesis that are no function.
+# Words and types before a parenthesis that are not functions.
 _SYNTAX = frozenset(
     """
     all any array as asc between bigint binary boolean by byte case char character collate date day dec
@@ -69,15 +69,16 @@ _SYNTAX = frozenset(
 )
 _STATEMENTS = frozenset("select transform table values from with map reduce".split())
 _BUILTIN = ("builtin", "system.builtin")
-# What text is made of. Every reading of quotes that a session can be set to is looked at, since one of them is right.
+# Tokens of SQL. All session settings for quotes are checked, because the session's setting is unknown.
 _WORD = r"(?P<word>(?:[^\W\d]|[$@])\w*)"
 _SKIPPED = r"(?P<skipped>\s+|--[^\r\n]*|/\*(?:[^*]|\*(?!/))*\*/)"
 
 
 def require_known_functions(sql: str, what: str) -> None:
-    """Let pass one SQL expression that calls functions of FUNCTIONS only, and asks no query; `what` names it.
+    """Validate one SQL expression: only functions of FUNCTIONS, and no sub-query. `what` names it in messages.
 
-    Raises UnsupportedFeature that names the function at fault. Text that Spark cannot parse passes: it never runs.
+    Raises UnsupportedFeature, naming the forbidden function. Text that Spark cannot parse is accepted, because it never
+    runs.
     """
     for escapes, double_quoted in product((True, False), repeat=2):
         tokens = list(_tokens(sql, escapes, double_quoted))
@@ -92,7 +93,7 @@ def require_known_functions(sql: str, what: str) -> None:
 
 
 def _require_known(tokens: list[tuple[str, str]], at: int, what: str, sql: str) -> None:
-    """The function, if it is one, whose parenthesis comes behind the token `at`."""
+    """Validate the function before the parenthesis, if the token at `at` is a function."""
     kind, name = tokens[at]
     if kind == "sign":
         return
@@ -114,9 +115,10 @@ def _is_call(tokens: list[tuple[str, str]], at: int) -> bool:
 
 
 def _tokens(sql: str, escapes: bool, double_quoted: bool) -> Iterator[tuple[str, str]]:
-    """Words, quoted names and signs; texts are left out. `escapes`: a backslash in a text takes the next character.
+    """Yield words, quoted names and signs, but no string literals.
 
-    With `double_quoted`, double quotes are of names, else of texts.
+    `escapes` is true if a backslash in a literal escapes the next character. `double_quoted` is true if double quotes
+    delimit names, not literals.
     """
     inside = r"(?:[^{0}\\]|\\.)*" if escapes else "[^{0}]*"
     texts = ["'"] if double_quoted else ["'", '"']

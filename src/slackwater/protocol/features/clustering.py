@@ -1,4 +1,4 @@
-"""Clustering columns: which a table may have, and the metadata domain that keeps them.
+"""Clustering columns: validation, and their metadata domain.
 
 Source: delta-protocol.md "Clustered Table".
 """
@@ -21,20 +21,20 @@ DOMAIN = "delta.clustering"
 MOST_COLUMNS = 4
 
 ColumnName = tuple[str, ...]
-"""The names that lead to a column, through structs where it is nested."""
+"""The names on the path to a column, through structs if nested."""
 
-# Types with smallest and largest values in the statistics of a file, by which files can be skipped.
+# Types with minimum and maximum in the file statistics, usable for data skipping.
 _SKIPPING_TYPES = frozenset(
     {"byte", "short", "integer", "long", "float", "double", "date", "timestamp", "timestamp_ntz", "string"}
 )
 
 
 def domain_metadata(schema: StructType, columns: Sequence[ColumnName], mode: str) -> DomainMetadata:
-    """The action that makes `columns` the clustering columns; none of them where it is empty (`CLUSTER BY NONE`).
+    """Return the action that sets `columns` as the clustering columns. Empty `columns` remove them (`CLUSTER BY NONE`).
 
-    `columns` are display names as `resolve` gives them, `mode` is the column mapping mode: physical names are stored.
-    Each column is a list of its name parts, the form that the reference implementation and the kernels write and
-    read; the bare names of the protocol's example cannot say a nested column, and are not read by them.
+    `columns` are display names from `resolve`, and `mode` is the column mapping mode: the action stores physical names.
+    Each column is a list of name parts, the format of the reference implementation and the kernels. They do not read
+    the bare names of the protocol's example, a format without nested columns.
     """
     paths = [[physical_name(field, mode) for field in _fields(schema, column)] for column in columns]
     return DomainMetadata(DOMAIN, orjson.dumps({"clusteringColumns": paths, "domainName": DOMAIN}).decode())
@@ -53,10 +53,10 @@ def without_domain(domain: DomainMetadata) -> DomainMetadata | None:
 
 
 def physical_columns(domain: DomainMetadata | None, where: str) -> list[ColumnName]:
-    """The physical names of the clustering columns that `domain` stores; none without a domain.
+    """Return the physical names of the clustering columns stored in `domain`; empty without a domain.
 
-    Understands lists of name parts and the bare names of the protocol's example. Raises CorruptTable, naming `where`,
-    for a domain that is neither.
+    Reads lists of name parts, and the bare names of the protocol's example. Raises CorruptTable, naming `where`, for
+    any other format.
     """
     if domain is None or domain.removed:
         return []
@@ -71,7 +71,7 @@ def physical_columns(domain: DomainMetadata | None, where: str) -> list[ColumnNa
 
 
 def resolve(schema: StructType, columns: Sequence[ColumnName]) -> list[ColumnName]:
-    """`columns` as the schema spells them; raises InvalidArgument for one that is not in the schema."""
+    """Return `columns` in the schema's spelling. Raises InvalidArgument for a column missing in the schema."""
     return [tuple(field.name for field in _fields(schema, column)) for column in columns]
 
 
@@ -81,12 +81,12 @@ def validate_clustering_columns(
     columns: Sequence[ColumnName],
     columns_with_stats: Collection[ColumnName] | None = None,
 ) -> None:
-    """Refuse columns that a table cannot be clustered by.
+    """Validate the clustering columns of a table.
 
-    `columns_with_stats`: display names of the columns of which every file has statistics, None where clustering
-    columns get them whatever else does. Raises InvalidArgument for more than four columns, a table with partition
-    columns, a column that is not in the schema, comes twice, has a type without smallest and largest values (structs,
-    arrays, maps, booleans, binary), or has no statistics.
+    `columns_with_stats` has the display names of columns with statistics in every file, None if clustering columns
+    always get statistics. Raises InvalidArgument for more than four columns and for a table with partition columns.
+    Raises InvalidArgument for a column that is not in the schema, is repeated, has no statistics, or has a type without
+    minimum and maximum (structs, arrays, maps, booleans, binary).
     """
     if columns and metadata.partition_columns:
         raise InvalidArgument(
@@ -119,10 +119,10 @@ def validate_clustering_columns(
 
 
 def validate_file_stats(add: AddFile, columns: Sequence[ColumnName]) -> None:
-    """Refuse a file without statistics of the clustering columns, given by physical names.
+    """Validate that a file has statistics of the clustering columns, passed by physical names.
 
-    Known is a column's smallest and largest value, or that all its values are null, with the number of both. Raises
-    InvalidArgument naming file and column. Source: "Writer Requirements for Clustered Table".
+    Required are the number of records, the null count, and minimum and maximum unless all values are null. Raises
+    InvalidArgument, naming file and column. Source: "Writer Requirements for Clustered Table".
     """
     stats = _stats_of(add)
     for column in columns:
@@ -151,7 +151,7 @@ def _dig(node: object, column: ColumnName) -> object:
 
 
 def has_extremes(data_type: DataType) -> bool:
-    """Whether files say the smallest and the largest value of a column of this type, so that they can be skipped."""
+    """Return whether files have minimum and maximum of a column of this type, for data skipping."""
     return isinstance(data_type, DecimalType) or (
         isinstance(data_type, PrimitiveType) and data_type.name in _SKIPPING_TYPES
     )

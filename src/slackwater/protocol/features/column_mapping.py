@@ -1,4 +1,4 @@
-"""Column mapping: from the names users see to the names and ids that files and statistics use.
+"""Column mapping: translation of display names to the physical names and ids in files and statistics.
 
 Source: delta-protocol.md "Column Mapping".
 """
@@ -18,9 +18,9 @@ NONE, NAME, ID = "none", "name", "id"
 
 
 def physical_name(column: StructField, mode: str) -> str:
-    """The name of `column` in data files, statistics and partition values.
+    """Return the name of `column` in data files, statistics and partition values.
 
-    Raises InvalidSchema where the mode needs a physical name and the column has none.
+    Raises InvalidSchema if the mode needs a physical name and the column has none.
     """
     if mode == NONE:
         return column.name
@@ -31,7 +31,7 @@ def physical_name(column: StructField, mode: str) -> str:
 
 
 def field_id(column: StructField) -> int:
-    """The id of `column` in Parquet files; raises InvalidSchema where it has none."""
+    """Return the id of `column` in Parquet files. Raises InvalidSchema if it has no id."""
     value = column.metadata.get(FIELD_ID)
     if not isinstance(value, int) or isinstance(value, bool):
         raise InvalidSchema(f"column {column.name}: column mapping mode 'id' needs {FIELD_ID} in its metadata")
@@ -39,14 +39,14 @@ def field_id(column: StructField) -> int:
 
 
 def physical_schema(schema: StructType, mode: str) -> StructType:
-    """`schema` with every field, nested ones too, under its physical name; field metadata stays."""
+    """Return `schema` with the physical name of every field, nested fields included. Field metadata stays unchanged."""
     return schema if mode == NONE else _physical_struct(schema, mode)
 
 
 def data_columns(schema: StructType, partition_columns: Sequence[str], mode: str) -> StructType:
-    """The columns that data files and their statistics have: `schema` without the partition columns, as files name it.
+    """Return the columns of data files and their statistics: `schema` without partition columns, with physical names.
 
-    Raises InvalidSchema as `physical_name` does.
+    Raises InvalidSchema if a column lacks a required physical name.
     """
     return physical_schema(StructType(tuple(c for c in schema if c.name not in partition_columns)), mode)
 
@@ -70,7 +70,7 @@ def _physical_type(data_type: DataType, mode: str) -> DataType:
 
 
 def physical_path(schema: StructType, path: tuple[str, ...], mode: str) -> tuple[str, ...]:
-    """The physical path of the column that display names `path` lead to; raises KeyError where there is none."""
+    """Return the physical path of the column at the display `path`. Raises KeyError if the column does not exist."""
     physical: list[str] = []
     struct: DataType = schema
     for name in path:
@@ -83,9 +83,9 @@ def physical_path(schema: StructType, path: tuple[str, ...], mode: str) -> tuple
 
 
 def replaced_column(then: StructType, then_mode: str, now: StructType, now_mode: str) -> str | None:
-    """The first column of `then` that `now` has by its name, but not in files: another took its place.
+    """Return the first column of `then` with the same display name in `now`, but another physical column.
 
-    Files of then are read without what was in it. None where there is no such column; structs within others count too.
+    Files written under `now` lack the data of that column. None if there is no such column. Includes nested structs.
     """
     pairs = paired_columns(then, now, lambda c: physical_name(c, then_mode), lambda c: physical_name(c, now_mode))
     return next((".".join(p.path) for p in pairs if p.found is None and p.column.name in p.beside.names), None)

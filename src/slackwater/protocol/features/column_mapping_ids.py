@@ -1,4 +1,4 @@
-"""Column mapping for writers: giving columns the ids and physical names that they keep for ever.
+"""Column mapping for writers: assignment of permanent column ids and physical names.
 
 Source: delta-protocol.md "Writer Requirements for Column Mapping".
 """
@@ -28,13 +28,13 @@ from slackwater.protocol.schema.schema import (
 from slackwater.protocol.table_configuration import TableConfiguration
 
 NESTED_IDS = ("parquet.field.nested.ids", "delta.columnMapping.nested.ids")
-"""Ids of what arrays and maps hold, by the documents' key and by that of newer writers."""
+"""The metadata keys of ids inside arrays and maps: the key of the documents, and the key of newer writers."""
 
 _GREATEST_ID = 2**31 - 1
 
 
 def random_physical_name() -> str:
-    """A physical name that no other column has: `col-` and a random UUID."""
+    """Return a unique physical name: `col-` and a random UUID."""
     return f"col-{uuid.uuid4()}"
 
 
@@ -45,16 +45,18 @@ def assign_column_mapping(
     existing: StructType | None = None,
     physical: Callable[[], str] = random_physical_name,
 ) -> tuple[StructType, int]:
-    """`schema` with an id and a physical name on every field, nested ones too, and the greatest id given so far.
+    """Return `schema` with an id and a physical name for every field, and the greatest id so far.
 
-    Fields that have both keep them; others get ids above `max_id` (the table property `MAX_COLUMN_ID`) and above every
-    id in `schema`, and a name from `physical`. The id returned is never below `max_id`. Columns that come from
-    elsewhere than the table must have been through `strip_mapping`. In mode `none` both come back as given.
+    Includes nested fields. Fields with both keep them. Other fields get a name from `physical`, and ids above `max_id`
+    (the table property `MAX_COLUMN_ID`) and above every id in `schema`. The returned id is at least `max_id`. Pass
+    columns of other tables through `strip_mapping` first. In mode `none`, both values are returned unchanged.
 
-    `existing` is given where mapping is enabled on a table: its schema, under whose names the data files were written.
-    Fields that it has keep their names as physical names, so that the files stay readable, and get new ids.
-    Raises InvalidSchema where a field has only one of the two, or two fields share one; InvalidArgument for `existing`
-    in mode `id`, since those files have no ids.
+    Pass `existing`, the table's schema, to enable mapping on an existing table. Its names are the column names in the
+    data files. Fields of `existing` use these names as physical names, so that the files stay readable, and get new
+    ids.
+
+    Raises InvalidSchema if a field has only an id or only a physical name, or if two fields share one. Raises
+    InvalidArgument for `existing` in mode `id`, because existing files have no ids, and if an id exceeds 32 bits.
     """
     if mode == NONE:
         return schema, max_id
@@ -87,10 +89,10 @@ def with_mapped_schema(
     existing: StructType | None = None,
     physical: Callable[[], str] = random_physical_name,
 ) -> TableConfiguration:
-    """`table` with `schema` after `assign_column_mapping`, and with the property of the greatest id raised to match.
+    """Return `table` with `schema` after `assign_column_mapping`, and with the greatest id in its property.
 
-    Ids start above that property and above those of the schema before, so that none is given twice, whatever was
-    dropped. Raises as `assign_column_mapping`, and CorruptTable where the property is no number.
+    New ids are above the property and above the ids of the old schema, so that no id is assigned twice, even after
+    dropped columns. Raises the errors of `assign_column_mapping`, and CorruptTable if the property is not a number.
     """
     given = table.properties.integer(MAX_COLUMN_ID) or 0
     max_id = max(given, max_column_id(table.schema))
@@ -103,10 +105,11 @@ def with_mapped_schema(
 
 
 def validate_mapping_change(old_mode: str, new_mode: str, is_new_table: bool) -> None:
-    """Let pass a change of `delta.columnMapping.mode`: any mode for a new table, `none` to `name` for an existing one.
+    """Validate a change of `delta.columnMapping.mode`.
 
-    Raises InvalidArgument for a value that is no mode or for a change that the data files of the table do not allow,
-    UnsupportedFeature for switching column mapping off.
+    A new table may have any mode. An existing table may change from `none` to `name`. Raises InvalidArgument for an
+    invalid mode, or for a change not supported by the data files of the table. Raises UnsupportedFeature for disabling
+    column mapping.
     """
     old_mode, new_mode = old_mode.lower(), new_mode.lower()
     if new_mode not in (NONE, NAME, ID):
@@ -129,10 +132,10 @@ def validate_mapping_change(old_mode: str, new_mode: str, is_new_table: bool) ->
 
 
 def validate_mapping(schema: StructType, mode: str) -> None:
-    """Let pass a schema in which every field has an id and a physical name, and no two are confused by either.
+    """Validate that every field of the schema has a unique id and a unique physical name.
 
-    Ids are unique in the table; physical names, whatever their case, within their struct. Raises InvalidSchema naming
-    the columns.
+    Ids are unique in the table. Physical names are unique within their struct, ignoring case. Raises InvalidSchema,
+    naming the columns.
     """
     if mode == NONE:
         return
@@ -153,12 +156,12 @@ def validate_mapping(schema: StructType, mode: str) -> None:
 
 
 def max_column_id(schema: StructType) -> int:
-    """The greatest id in `schema`, those of what arrays and maps hold included; 0 where there is none."""
+    """Return the greatest id in `schema`, including ids inside arrays and maps; 0 without ids."""
     return max((number for _, column in walk_fields(schema) for number in _all_ids(column)), default=0)
 
 
 def strip_mapping(schema: StructType) -> StructType:
-    """`schema` without ids and physical names: as the columns of a new table begin."""
+    """Return `schema` without ids and physical names, for columns of a new table."""
     return rewrite_fields(schema, lambda _, column: replace(column, metadata=_unmapped(column)))
 
 
@@ -185,7 +188,7 @@ def _is_mapped(path: ColumnPath, column: StructField) -> bool:
 def _mapped_fields(
     data_type: DataType, mode: str, path: ColumnPath = (), physical: ColumnPath = ()
 ) -> Iterator[tuple[ColumnPath, ColumnPath, StructField]]:
-    """Every field with the path of its names and that of its physical names."""
+    """Yield the fields with their display path and their physical path."""
     if isinstance(data_type, StructType):
         for column in data_type:
             here, there = (*path, column.name), (*physical, physical_name(column, mode))
@@ -199,7 +202,7 @@ def _mapped_fields(
 
 
 def _nested_ids(column: StructField) -> tuple[int, ...]:
-    """Ids of what the column's arrays and maps hold; each once, though both keys may tell it."""
+    """Return the distinct ids of the column's elements, keys and values, from both metadata keys."""
     nested = [column.metadata.get(key) for key in NESTED_IDS]
     numbers = (number for ids in nested if isinstance(ids, Mapping) for number in ids.values())
     return tuple(dict.fromkeys(number for number in numbers if isinstance(number, int)))

@@ -1,4 +1,4 @@
-"""The encoding of a table's data files, which is Parquet or none that this package reads or writes.
+"""The encoding of a table's data files. This package reads and writes only Parquet.
 
 Source: delta-protocol.md "Change Metadata", "Format Specification".
 """
@@ -12,9 +12,9 @@ PARQUET = "parquet"
 
 
 def validate_parquet(metadata: Metadata, where: str) -> None:
-    """Let pass a table whose data files are Parquet; raise UnsupportedFeature before rows are read or written.
+    """Validate that the table's data files are Parquet. Raises UnsupportedFeature before rows are read or written.
 
-    `where` is the table, for the message. What the log says of such a table can be told all the same.
+    `where` is the table, for the message. The log of such a table remains readable.
     """
     provider = metadata.format.provider
     if provider.lower() != PARQUET:

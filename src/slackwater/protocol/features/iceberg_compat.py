@@ -1,4 +1,4 @@
-"""Iceberg compatibility, versions 1 and 2: what the table and its files must look like while it is on.
+"""Iceberg compatibility, versions 1 and 2: rules for the table and its files.
 
 Source: delta-protocol.md "Writer Requirements for IcebergCompatV1", "Writer Requirements for IcebergCompatV2".
 """
@@ -22,18 +22,18 @@ from slackwater.protocol.schema.nested_columns import parts
 from slackwater.protocol.schema.schema import ArrayType, DataType, MapType, StructField, StructType, walk_fields
 from slackwater.protocol.table_configuration import TableConfiguration
 
-# The keys of the ids of array elements, map keys and map values, in the metadata of the column they belong to: the
-# protocol's, and the one that the reference implementation reads and writes. Both are written, with the same ids, so
-# that no engine gives the parts other ids; what the latter says counts, where others have changed only that one.
+# Column metadata keys of the ids of array elements, map keys and map values: the protocol's key, and the key of the
+# reference implementation. Both get the same ids, so that no engine assigns other ids. If another writer changed only
+# the second key, its ids take precedence.
 NESTED_IDS, _NESTED_IDS_ELSEWHERE = NESTED_ID_KEYS
 _ENABLED_BY = {1: ENABLE_ICEBERG_COMPAT_V1, 2: ENABLE_ICEBERG_COMPAT_V2}
 _LARGEST_ID = 2**31 - 1
 
 
 def active_version(table: TableConfiguration) -> int | None:
-    """1 or 2 where that Iceberg compatibility is supported and turned on, else None.
+    """Return 1 or 2 if that version of Iceberg compatibility is supported and enabled, else None.
 
-    Raises InvalidArgument where both are.
+    Raises InvalidArgument if both are enabled.
     """
     active = [version for version in _ENABLED_BY if table.is_active(f"icebergCompatV{version}")]
     if len(active) > 1:
@@ -45,17 +45,17 @@ def active_version(table: TableConfiguration) -> int | None:
 
 
 def materializes_partition_values(table: TableConfiguration) -> bool:
-    """Whether data files must hold the partition columns too, behind the other columns."""
+    """Return whether data files must also store the partition columns, after the other columns."""
     return active_version(table) is not None
 
 
 def validate_iceberg_compat(
     table: TableConfiguration, previous: TableConfiguration | None = None, has_earlier_files: bool = False
 ) -> None:
-    """Refuse a table that breaks the rules of the Iceberg compatibility that is active on it.
+    """Validate the table against the rules of its active Iceberg compatibility version.
 
-    `previous` is the table before the change, None for a new one; `has_earlier_files`: the table keeps
-    data files that were written under it. Raises InvalidArgument saying which rule is broken and by what.
+    `previous` is the table before the change, None for a new table. `has_earlier_files` is true if the table retains
+    data files written under `previous`. Raises InvalidArgument, naming the broken rule and the cause.
     """
     version = active_version(table)
     if version is None:
@@ -75,13 +75,13 @@ def validate_iceberg_compat(
 
 
 def assign_nested_ids(schema: StructType, max_id: int) -> tuple[StructType, int]:
-    """`schema` with an id for every array element, map key and map value, and the highest id that is in use then.
+    """Return `schema` with an id for every array element, map key and map value, and the highest id in use.
 
-    `max_id` is `delta.columnMapping.maxColumnId`; new ids follow it, and every id that the schema has already, in the
-    order of the schema: the parts of a column first, a part before those inside of it, a key before its value, then
-    the columns inside. Ids that are there stay. The keys of a column start with its physical name, which other engines
-    look for and which no rename changes. Raises InvalidSchema for ids that are no numbers, InvalidArgument where ids
-    no longer fit into 32 bits.
+    `max_id` is `delta.columnMapping.maxColumnId`. New ids follow it and every id in the schema. They are assigned in
+    schema order: the nested types of a column first, an outer type before its inner types, a key before its value, then
+    the columns inside. Existing ids stay. The keys start with the physical name of the column, because renames do not
+    change it and other engines look for it. Raises InvalidSchema for ids that are not numbers, InvalidArgument if an id
+    exceeds 32 bits.
     """
     used = [found for _, column in walk_fields(schema) for found in _ids_of(column)]
     assigned, highest = _assign_struct(schema, max([max_id, *used]))
@@ -91,10 +91,10 @@ def assign_nested_ids(schema: StructType, max_id: int) -> tuple[StructType, int]
 
 
 def nested_ids(column: StructField) -> dict[str, int]:
-    """The ids of the parts of `column` by their path in it: `element`, `element.element`, `key`, `value.element`, ….
+    """Return the ids of the nested types of `column` by path: `element`, `element.element`, `key`, `value.element`, ….
 
-    Keys begin with the column's physical name, its display name, or what was that before a rename: the beginning that
-    makes sense of most keys counts. Raises InvalidSchema for an entry that is no number.
+    Stored keys begin with the column's physical name, its display name, or its name before a rename. The prefix with
+    the most valid keys is used. Raises InvalidSchema for an entry that is not a number.
     """
     return _ids_under(NESTED_IDS, column) | _ids_under(_NESTED_IDS_ELSEWHERE, column)
 
@@ -151,7 +151,7 @@ def _validate_partitioning(previous: Metadata, metadata: Metadata, rule: str) ->
 def _validate_earlier_files(
     version: int, table: TableConfiguration, previous: TableConfiguration, has_earlier_files: bool, rule: str
 ) -> None:
-    """Version 1 wants the partition values in every file of the table, also in those from before it was turned on."""
+    """Validate the rule of version 1: every file needs the partition values, also files written before enablement."""
     was_active = active_version(previous.changed(table.protocol)) is not None
     if version == 1 and not was_active and has_earlier_files and table.metadata.partition_columns:
         raise InvalidArgument(
@@ -222,7 +222,7 @@ def _assign_type(data_type: DataType, highest: int) -> tuple[DataType, int]:
 
 
 def _nested_parts(data_type: DataType, prefix: str = "") -> Iterator[str]:
-    """The parts that belong to a column of this type: those below a struct belong to the columns of the struct."""
+    """Yield the paths of the nested types of a column. Types below a struct belong to the columns of the struct."""
     if isinstance(data_type, ArrayType):
         inside = {"element": data_type.element_type}
     elif isinstance(data_type, MapType):

@@ -1,7 +1,6 @@
-"""The time that a commit gives itself, and the record of when a table began to do so.
+"""In-commit timestamps: the next timestamp, and the record of their enablement.
 
-All times are in milliseconds since the epoch. Source: delta-protocol.md "Writer Requirements for In-Commit
-Timestamps".
+All times are in milliseconds since the epoch. Source: delta-protocol.md "Writer Requirements for In-Commit Timestamps".
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ _PROVENANCE = (ICT_ENABLEMENT_VERSION, ICT_ENABLEMENT_TIMESTAMP)
 
 
 def is_enabled(table: TableConfiguration) -> bool:
-    """Whether every commit must carry an in-commit timestamp: the feature is supported and its property is true."""
+    """Return whether every commit must have an in-commit timestamp: feature supported and property true."""
     return table.is_active("inCommitTimestamp")
 
 
 def next_timestamp(clock_ms: int, previous_ms: int | None) -> int:
-    """The in-commit timestamp of a commit that is tried at `clock_ms`, always later than `previous_ms`.
+    """Return the in-commit timestamp of a commit attempt at `clock_ms`, always later than `previous_ms`.
 
-    `previous_ms` is the in-commit timestamp of the version before or, where that has none, the modification time of
-    its file; None for the first version of a table. Source: rules 3 and 5.
+    `previous_ms` is the in-commit timestamp of the previous version or, without one, the modification time of its file.
+    None for the first version of a table. Source: rules 3 and 5.
     """
     return clock_ms if previous_ms is None else max(clock_ms, previous_ms + 1)
 
@@ -37,14 +36,14 @@ def next_timestamp(clock_ms: int, previous_ms: int | None) -> int:
 def enablement(
     previous: TableConfiguration | None, new: TableConfiguration, version: int, timestamp_ms: int
 ) -> Metadata:
-    """The metadata of `new` with a true record of since when commits have timestamps of their own.
+    """Return the metadata of `new` with the correct record of the enablement of in-commit timestamps.
 
-    `previous` is the table before the commit, None where the commit is its first.
+    `previous` is the table before the commit, None for the first commit of a table.
 
-    Where this commit turns them on in a table that has commits without, the record is `version` and `timestamp_ms`,
-    the commit's own in-commit timestamp. Where they stay on, the earlier record is kept, whatever `new` says of it;
-    where they are off, or are on from the first version, there is none.
-    Made anew at each attempt of a commit, since version and time change. Source: rule 4.
+    If this commit enables them in an existing table, the record is `version` and `timestamp_ms`, the commit's own
+    in-commit timestamp. If they remain enabled, the earlier record stays, regardless of `new`. If they are disabled, or
+    enabled since the first version, there is no record. Call this at each commit attempt, because version and time
+    change. Source: rule 4.
     """
     was_enabled = previous is not None and is_enabled(previous)
     record: Mapping[str, str] = {}

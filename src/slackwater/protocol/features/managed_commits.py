@@ -1,4 +1,4 @@
-"""Tables whose commits a commit owner ratifies: what their protocol and metadata say, and when that makes no sense.
+"""Managed tables: protocol and metadata of tables with a commit owner, and their validation.
 
 Source: managed-commits.md "Managed Commit Enablement", "Writer Requirements for Managed Commits".
 """
@@ -29,7 +29,7 @@ from slackwater.protocol.table_configuration import TableConfiguration
 FEATURE = "managedCommit"
 _TIME_FEATURE = "inCommitTimestamp"
 OWNER_NAME = "slackwater"
-"""What `delta.managedCommit.commitOwner` is for owners of this package; the settings say which one."""
+"""The value of `delta.managedCommit.commitOwner` for owners of this package. The settings identify the owner."""
 
 _OWNER_ID, _TABLE_ID, _ENDPOINT, _NAME = "ownerId", "tableId", "endpoint", "name"
 _OWN_PROPERTIES = (MANAGED_COMMIT_OWNER, MANAGED_COMMIT_OWNER_CONF)
@@ -42,49 +42,49 @@ _SECRET_WORDS = ("password", "passwd", "secret", "token", "credential", "apikey"
 
 @dataclass(frozen=True, slots=True)
 class CommitOwnerConfig:
-    """Who owns a table, as its metadata says: `name`, and the settings that are for the owner's client alone."""
+    """The commit owner in a table's metadata: `name`, and the settings for the owner's client."""
 
     name: str
     conf: Mapping[str, str]
 
     @property
     def owner_id(self) -> str | None:
-        """The identity of an owner of this package."""
+        """The id of an owner of this package."""
         return self.conf.get(_OWNER_ID)
 
     @property
     def table_id(self) -> str | None:
-        """The table's identity with an owner of this package."""
+        """The id of the table at an owner of this package."""
         return self.conf.get(_TABLE_ID)
 
     @property
     def table_name(self) -> str | None:
-        """What an owner of this package calls the table: with its state lost, nothing else tells."""
+        """The name of the table at an owner of this package: the only record if the owner's state is lost."""
         return self.conf.get(_NAME)
 
     @property
     def endpoint(self) -> str | None:
-        """Where the owner is served, for people to read: no client calls it unasked."""
+        """The address of the served owner, as information for users. No client connects to it automatically."""
         return self.conf.get(_ENDPOINT)
 
     @property
     def description(self) -> str:
-        """The owner for messages."""
+        """The description of the owner for messages."""
         where = f" at {self.endpoint}" if self.endpoint else ""
         return f"the commit owner {self.name!r}" + (f" ({self.owner_id})" if self.owner_id else "") + where
 
 
 def own_conf(owner_id: str, table_id: str, endpoint: str | None, name: str) -> dict[str, str]:
-    """The settings of a table whose owner is one of this package. Raises InvalidArgument for a secret among them."""
+    """Return the settings of a table with an owner of this package. Raises InvalidArgument if a setting is a secret."""
     conf = {_OWNER_ID: owner_id, _TABLE_ID: table_id, _NAME: name} | ({_ENDPOINT: endpoint} if endpoint else {})
     validate_no_secrets(conf)
     return conf
 
 
 def validate_no_secrets(conf: Mapping[str, str]) -> None:
-    """Raise InvalidArgument for a key that names a secret, or a URL that may hold one: every reader could see it.
+    """Raise InvalidArgument for a key that names a secret, or a URL that may contain one, because all readers see it.
 
-    A URL says where something is and no more: users, passwords, queries and fragments are where secrets stand.
+    URLs with a user, a password, a query or a fragment are rejected, because these may contain secrets.
     """
     for key, value in conf.items():
         plain = key.replace("-", "").lower()
@@ -101,10 +101,10 @@ def _may_hold_a_secret(value: str) -> bool:
 
 
 def ownership(table: TableConfiguration, where: str) -> CommitOwnerConfig | None:
-    """Who owns the table, None where its commits are made in the file system.
+    """Return the commit owner of the table, None for a file-system committed table.
 
-    Raises CorruptTable for a table in an invalid state: the feature without an owner, an owner without the feature,
-    without in-commit timestamps, or with settings that are no JSON object of texts. `where` is the table.
+    Raises CorruptTable for an invalid state: the feature without an owner, an owner without the feature, an owner
+    without in-commit timestamps, or settings that are not a JSON object of texts. `where` is the table.
     """
     name = table.properties.get(MANAGED_COMMIT_OWNER)
     is_supported = table.supports(FEATURE)
@@ -129,7 +129,10 @@ def ownership(table: TableConfiguration, where: str) -> CommitOwnerConfig | None
 
 
 def with_owner(table: TableConfiguration, conf: Mapping[str, str]) -> TableConfiguration:
-    """The table owned by an owner of this package: features, owner and in-commit timestamps set."""
+    """Return the table with an owner of this package: features, owner and in-commit timestamps set.
+
+    Raises InvalidArgument if a setting is a secret.
+    """
     validate_no_secrets(conf)
     own = {
         ENABLE_IN_COMMIT_TIMESTAMPS: "true",
@@ -143,7 +146,7 @@ def with_owner(table: TableConfiguration, conf: Mapping[str, str]) -> TableConfi
 
 
 def validate_not_by_hand(features: Iterable[str]) -> None:
-    """Raise OperationNotAllowed where the feature is among those that a user asks for: it comes with an owner."""
+    """Raise OperationNotAllowed if a user requests the feature explicitly. Only an owner adds it."""
     if any(canonical_feature(name) == FEATURE for name in features):
         raise OperationNotAllowed(
             f"the feature {FEATURE} comes with a commit owner: create the table in a lake with Lake.create_table, or "
@@ -152,7 +155,7 @@ def validate_not_by_hand(features: Iterable[str]) -> None:
 
 
 def with_same_owner(before: Metadata, after: Metadata) -> Metadata:
-    """`after`, which takes the place of `before`, with the owner that the table has."""
+    """Return `after`, the replacement of `before`, with the owner of the table."""
     kept = {key: value for key, value in before.configuration.items() if key.lower() in _FOLDED}
     if not kept:
         return after
@@ -163,7 +166,7 @@ def with_same_owner(before: Metadata, after: Metadata) -> Metadata:
 
 
 def without_owner(table: TableConfiguration) -> TableConfiguration:
-    """The table handed back to the file system; in-commit timestamps stay."""
+    """Return the table released to the file system; in-commit timestamps stay enabled."""
     configuration = {key: value for key, value in table.metadata.configuration.items() if key.lower() not in _FOLDED}
     features = tuple(name for name in table.protocol.writer_features or () if canonical_feature(name) != FEATURE)
     return table.changed(
@@ -172,7 +175,7 @@ def without_owner(table: TableConfiguration) -> TableConfiguration:
 
 
 def validate_same_owner(before: TableConfiguration | None, after: TableConfiguration) -> None:
-    """Raise InvalidArgument where a change of the metadata would change the owner, which only the owner itself does."""
+    """Raise InvalidArgument if a metadata change would change the owner. Only the owner itself may do so."""
     for key in _OWN_PROPERTIES:
         if (None if before is None else before.properties.get(key)) != after.properties.get(key):
             raise InvalidArgument(
@@ -183,9 +186,9 @@ def validate_same_owner(before: TableConfiguration | None, after: TableConfigura
 
 
 def kept_properties(configuration: Mapping[str, str]) -> dict[str, str]:
-    """The properties of a table that no commit changes while it is owned, spelled as in `configuration`.
+    """Return the properties that no commit may change while the table is owned, in the spelling of `configuration`.
 
-    It says who owns the table, with what settings, and since when its commits have timestamps of their own.
+    They record the owner, its settings, and the enablement of in-commit timestamps.
     """
     return {
         key: value
@@ -202,12 +205,12 @@ def validate_kept(
     where: str,
     kept: Mapping[str, str] | None = None,
 ) -> None:
-    """Let pass a protocol and a metadata, where there are any, with which the table stays what its owner made it.
+    """Validate that a new protocol and metadata, if not None, keep the table with its owner.
 
-    The owner is `owner_id`, of this package, and calls the table `table_id`; the features that it needs and in-commit
-    timestamps stay on. Each of its properties has one spelling, so that no reader takes another one for it. `kept` are
-    the `kept_properties` that the table has, None where that is not known.
-    Raises OperationNotAllowed, CorruptTable for properties that are malformed.
+    The owner is `owner_id`, of this package, with the table id `table_id`. The required features and in-commit
+    timestamps must stay enabled. Each owner property must have a single spelling, so that all readers find the same
+    value. `kept` are the table's `kept_properties`, None if unknown. Raises OperationNotAllowed for a forbidden change,
+    CorruptTable for malformed properties.
     """
     if protocol is not None:
         missing = {FEATURE, _TIME_FEATURE} - supported_features(protocol)
@@ -241,7 +244,7 @@ def _changed(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
 
 
 def _named(changed: Sequence[str], kept: Mapping[str, str], conf: Mapping[str, str], where: str) -> str:
-    """The properties, and which settings of the owner's."""
+    """Return the names of the changed properties, with the changed settings of the owner."""
     settings = _changed(_parse_conf(kept.get(MANAGED_COMMIT_OWNER_CONF), where), conf)
     inside = f" ({', '.join(settings)})" if settings else ""
     return ", ".join(f"{key}{inside}" if key == MANAGED_COMMIT_OWNER_CONF else key for key in changed)

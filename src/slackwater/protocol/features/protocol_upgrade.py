@@ -1,4 +1,4 @@
-"""Which protocol a table must have for the features it uses, and how a protocol gains and loses features.
+"""Protocol upgrades: the protocol required for the features in use, and adding and dropping features.
 
 Source: delta-protocol.md "Table Features for New and Existing Tables", "Supported Features", "Protocol Evolution".
 """
@@ -37,18 +37,17 @@ from slackwater.protocol.schema.schema import (
 from slackwater.protocol.table_configuration import TableConfiguration
 
 DEFAULT_PROTOCOL = Protocol(1, 2)
-"""What a new table has that asks for nothing: `appendOnly` and `invariants`."""
+"""The protocol of a new table without requests: `appendOnly` and `invariants`."""
 
 _LEGACY = tuple(Protocol(*versions) for versions in ((1, 1), (1, 2), (1, 3), (1, 4), (2, 5), (2, 6)))
 
 
 def protocol_for(features: Iterable[str], min_reader: int | None = None, min_writer: int | None = None) -> Protocol:
-    """The weakest protocol of a new table that supports `features`, what they require, and what every table has.
+    """Return the weakest protocol of a new table with `features`, their requirements and the default features.
 
-    `min_reader` and `min_writer` are versions that the protocol has at least; without them a table has (1, 2), hence
-    `appendOnly` and `invariants`. A legacy protocol is used where it implies just these features, otherwise writer
-    version 7 lists them, and reader version 3 those among them that concern readers. Raises InvalidArgument for names
-    that are not known and versions that cannot be.
+    `min_reader` and `min_writer` are minimum versions. The default is (1, 2), hence `appendOnly` and `invariants`. A
+    legacy protocol is used if it implies exactly these features. Otherwise writer version 7 lists them, and reader
+    version 3 lists those relevant for readers. Raises InvalidArgument for unknown features and invalid versions.
     """
     least = Protocol(
         DEFAULT_PROTOCOL.min_reader_version if min_reader is None else min_reader,
@@ -59,12 +58,12 @@ def protocol_for(features: Iterable[str], min_reader: int | None = None, min_wri
 
 
 def with_features(protocol: Protocol, features: Iterable[str]) -> Protocol:
-    """`protocol` of an existing table, supporting `features` and what they require as well.
+    """Return `protocol` of an existing table, extended by `features` and their requirements.
 
-    `protocol` itself where it does so already. A legacy protocol stays one where another implies just the features of
-    both; else it becomes writer version 7 and lists every feature that its versions imply, since any of them may have
-    been used. Lists keep their order and spelling, and gain names at their end. Reader version 3 comes with the first
-    feature of readers that the reader version does not imply. Raises as `protocol_for`.
+    Returns `protocol` itself if it supports them already. A legacy protocol stays legacy if another one implies exactly
+    the features of both. Otherwise it becomes writer version 7 and lists every feature implied by its versions, because
+    any of them may be in use. Lists retain their order and spelling; new names are appended. Reader version 3 is set
+    with the first reader feature not implied by the reader version. Raises InvalidArgument for unknown features.
     """
     wanted = _with_requirements(features)
     if wanted <= _stated(protocol):
@@ -73,10 +72,10 @@ def with_features(protocol: Protocol, features: Iterable[str]) -> Protocol:
 
 
 def with_versions(protocol: Protocol, reader: int, writer: int) -> Protocol:
-    """`protocol` raised to at least these versions; `protocol` itself where it has them, since none is ever lowered.
+    """Return `protocol` raised to at least these versions, or `protocol` itself if no version increases.
 
-    At writer version 7, and reader version 3, the features that the earlier versions implied are listed. Raises
-    InvalidArgument for versions that do not exist, and for reader version 3 with a writer version below 7.
+    Versions are never lowered. At writer version 7 and reader version 3, the features implied by the earlier versions
+    are listed. Raises InvalidArgument for invalid versions, and for reader version 3 with a writer version below 7.
     """
     _validate_versions(reader, writer)
     versions = max(reader, protocol.min_reader_version), max(writer, protocol.min_writer_version)
@@ -88,10 +87,10 @@ def with_versions(protocol: Protocol, reader: int, writer: int) -> Protocol:
 
 
 def without_feature(protocol: Protocol, name: str) -> Protocol:
-    """The weakest protocol that supports what `protocol` does, without the feature `name`.
+    """Return the weakest protocol with the features of `protocol`, except the feature `name`.
 
-    That no trace of the feature is left in the table is the caller's to see to. Raises InvalidArgument where the table
-    does not support it, and where others that it supports need it, naming them.
+    The caller must remove all traces of the feature from the table. Raises InvalidArgument if the table does not
+    support the feature, or if other supported features require it (naming them).
     """
     dropped = canonical_feature(name)
     supported = supported_features(protocol)
@@ -119,10 +118,10 @@ def without_feature(protocol: Protocol, name: str) -> Protocol:
 
 
 def required_features(table: TableConfiguration) -> frozenset[str]:
-    """The features that the table's properties and schema turn on by themselves, whatever its protocol.
+    """Return the features enabled by the table's properties and schema, independent of its protocol.
 
-    Default values are not among them, as in the reference implementation: see `validate_feature_combination`.
-    Raises CorruptTable for a flag that is neither true nor false.
+    Default values are excluded, like in the reference implementation: see `validate_feature_combination`. Raises
+    CorruptTable for a flag other than true and false.
     """
     found = {feature.name for feature in FEATURES if feature.is_enabled_by(table.properties)}
     if checks(table.metadata.configuration):
@@ -140,17 +139,20 @@ def required_features(table: TableConfiguration) -> frozenset[str]:
 
 
 def with_required_features(table: TableConfiguration, features: Iterable[str] = ()) -> TableConfiguration:
-    """`table` supporting what its metadata turns on by itself, and `features`. Raises as `with_features`."""
+    """Return `table` with support for the features enabled by its metadata, and for `features`.
+
+    Raises InvalidArgument for unknown features, CorruptTable for a flag other than true and false.
+    """
     return table.changed(with_features(table.protocol, [*features, *required_features(table)]))
 
 
 def validate_feature_combination(table: TableConfiguration) -> None:
-    """Refuse a table to be committed whose protocol and metadata do not go together.
+    """Validate the combination of protocol and metadata of a table before a commit.
 
-    Raises InvalidArgument for a feature that the metadata uses and the protocol does not support, a feature without
-    those that it requires, a clustered table with partition columns, managed commits without in-commit timestamps,
-    row tracking without the names of its columns or while suspended, a broken rule of Iceberg compatibility, and
-    column rules that contradict each other or cannot be understood; UnsupportedFeature for rules of nested columns.
+    Raises InvalidArgument for a used but unsupported feature, a feature without its requirements, a clustered table
+    with partition columns, managed commits without in-commit timestamps, row tracking without column names or while
+    suspended, a broken rule of Iceberg compatibility, and contradictory or malformed column rules. Raises
+    UnsupportedFeature for rules of nested columns.
     """
     supported, partition_columns = table.supported_features, table.metadata.partition_columns
     if missing := sorted(required_features(table) - supported):
@@ -217,14 +219,14 @@ def _validate_versions(reader: int, writer: int) -> None:
 
 
 def _stated(protocol: Protocol) -> frozenset[str]:
-    """What is supported by being said: at writer version 7, what `writerFeatures` lists."""
+    """Return the features supported explicitly: at writer version 7, the list `writerFeatures`."""
     if protocol.min_writer_version < FEATURES_WRITER_VERSION:
         return supported_features(protocol)
     return frozenset(canonical_feature(name) for name in protocol.writer_features or ())
 
 
 def _covering(protocol: Protocol, features: frozenset[str]) -> Protocol:
-    """The weakest protocol from `protocol` on that supports just `features`."""
+    """Return the weakest protocol that supports exactly `features`, starting at `protocol`."""
     if protocol.min_writer_version < FEATURES_WRITER_VERSION:
         for candidate in (protocol, *_LEGACY):
             strong_enough = (
@@ -237,7 +239,7 @@ def _covering(protocol: Protocol, features: frozenset[str]) -> Protocol:
 
 
 def _listing(protocol: Protocol, features: Collection[str], reader: int) -> Protocol:
-    """Writer version 7 with `features` behind those that `protocol` lists already, and the reader version it needs."""
+    """Return writer version 7 with `features` appended to the lists of `protocol`, and the required reader version."""
     by_reader = supported_features(Protocol(reader, FEATURES_WRITER_VERSION))
     for_readers = [f.name for f in FEATURES if f.reader and f.name in features]
     if not set(for_readers) <= by_reader:
@@ -279,7 +281,7 @@ def _validate_columns(table: TableConfiguration) -> None:
 
 
 def _makers(metadata: Mapping[str, object], has_identity: bool) -> Iterator[tuple[str, bool]]:
-    """What can make the values of a column that rows lack: only one of them may."""
+    """Yield the sources of missing values of a column. A column may have only one of them."""
     yield "a generation expression", GENERATION_EXPRESSION in metadata
     yield "an identity", has_identity
     yield "a default value", CURRENT_DEFAULT in metadata

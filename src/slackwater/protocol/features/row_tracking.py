@@ -1,4 +1,4 @@
-"""Row tracking: fresh row ids and row commit versions of files, and what enabling it asks for.
+"""Row tracking: fresh row ids and row commit versions of files, and the rules for enablement.
 
 Source: delta-protocol.md "Row Tracking", "Writer Requirements for Row Tracking".
 """
@@ -24,9 +24,9 @@ from slackwater.protocol.table_configuration import TableConfiguration
 
 DOMAIN = "delta.rowTracking"
 NO_ROW_IDS = -1
-"""The high-water mark of a table that has given out no row id; the first one is 0."""
+"""The high-water mark of a table without assigned row ids; the first row id is 0."""
 
-# The protocol names the first key; the reference implementation and those that follow it know only the second.
+# The protocol names the first key. The reference implementation and compatible engines know only the second.
 _MARK_KEYS = ("highWaterMark", "rowIdHighWaterMark")
 _PREFIXES = {MATERIALIZED_ROW_ID: "_row-id-col-", MATERIALIZED_ROW_COMMIT_VERSION: "_row-commit-version-col-"}
 NAME_KEYS = tuple(_PREFIXES)
@@ -37,28 +37,28 @@ _MOST_TRIES = 10
 
 
 def is_supported(table: TableConfiguration) -> bool:
-    """Whether files must be given row ids: the table lists `rowTracking`."""
+    """Return whether files must get row ids: the table lists `rowTracking`."""
     return table.supports("rowTracking")
 
 
 def is_enabled(table: TableConfiguration) -> bool:
-    """Whether every row has an id that can be relied upon: supported, and `delta.enableRowTracking` is true."""
+    """Return whether every row has a reliable id: supported, and `delta.enableRowTracking` is true."""
     return table.is_active("rowTracking")
 
 
 def assigns_row_ids(table: TableConfiguration) -> bool:
-    """Whether new files get row ids: supported, and not suspended by `delta.rowTrackingSuspended`.
+    """Return whether new files get row ids: supported, and not suspended by `delta.rowTrackingSuspended`.
 
-    Suspended is what the reference implementation makes a table while it takes row ids away, to drop the feature.
+    The reference implementation suspends row tracking while it removes row ids to drop the feature.
     """
     return is_supported(table) and not table.properties.flag(ROW_TRACKING_SUSPENDED)
 
 
 def high_water_mark(domains: Mapping[str, DomainMetadata]) -> int:
-    """The highest fresh row id that was ever given out, as the metadata domain says; -1 where there is none.
+    """Return the highest assigned row id, stored in the metadata domain; -1 without a domain.
 
-    Both keys that are in use are understood; where they differ, the higher counts, so that no id is given out twice.
-    Raises CorruptTable for a domain that has neither, or something that is no number.
+    Reads both known keys and uses the higher value, so that no id is assigned twice. Raises CorruptTable for a domain
+    without either key, or with a value that is not a number.
     """
     domain = domains.get(DOMAIN)
     if domain is None or domain.removed:
@@ -75,17 +75,19 @@ def high_water_mark(domains: Mapping[str, DomainMetadata]) -> int:
 
 
 def domain_metadata(mark: int) -> DomainMetadata:
-    """The action that stores the high-water mark, under the protocol's key and under the one other engines read."""
+    """Return the action with the high-water mark, under the protocol's key and the key of other engines."""
     return DomainMetadata(DOMAIN, orjson.dumps(dict.fromkeys(_MARK_KEYS, mark)).decode())
 
 
 def assign(adds: Sequence[AddFile], mark: int, version: int) -> tuple[list[AddFile], int]:
-    """`adds` with row ids and row commit versions for those that lack them, and the new high-water mark.
+    """Return `adds` with missing row ids and row commit versions assigned, and the new high-water mark.
 
-    Files without `base_row_id` get consecutive fresh ids above `mark`, in order, one per physical row; those without
-    `default_row_commit_version` get `version`. What a file carries stays: it is being committed again. Every attempt
-    of a commit starts from the files as they were staged. Raises InvalidArgument naming a file that does not say its
-    `numRecords`, or that carries ids which the table never gave out, and CorruptTable where the ids are used up.
+    Files without `base_row_id` get consecutive fresh ids above `mark`, in order, one id per physical row. Files without
+    `default_row_commit_version` get `version`. Existing values stay, because the file is committed again. Pass the
+    files as staged at every commit attempt.
+
+    Raises InvalidArgument, naming the file, for a file without `numRecords` or with ids never assigned by the table.
+    Raises CorruptTable if the ids are exhausted.
     """
     assigned: list[AddFile] = []
     highest = mark
@@ -108,11 +110,11 @@ def assign(adds: Sequence[AddFile], mark: int, version: int) -> tuple[list[AddFi
 def materialized_names(
     properties: TableProperties, taken_names: Collection[str], new_name: Callable[[], str]
 ) -> dict[str, str]:
-    """The two properties that name the hidden columns of materialized row ids and commit versions.
+    """Return the two properties with the names of the hidden columns for materialized row ids and commit versions.
 
-    Names that `properties` have are kept for ever; others are made with `new_name` (a fresh unique text at each
-    call) so that they equal none of `taken_names`, which are the table's column names, physical ones included.
-    Raises InvalidArgument where `new_name` gives no name that is free.
+    Names in `properties` never change. New names are created with `new_name` (a fresh unique text at each call) and
+    differ from all `taken_names`: the table's column names, physical names included. Raises InvalidArgument if
+    `new_name` creates no free name.
     """
     taken = {name.lower() for name in taken_names}
     names: dict[str, str] = {}
@@ -123,9 +125,9 @@ def materialized_names(
 
 
 def validate_column_names(properties: TableProperties, names: Collection[str]) -> None:
-    """Refuse column names, display or physical ones, that a hidden column of row tracking has.
+    """Validate that no column name, display or physical, equals a hidden column of row tracking.
 
-    Raises InvalidArgument naming the column.
+    Raises InvalidArgument, naming the column.
     """
     hidden = {properties[key].lower() for key in _PREFIXES if key in properties}
     clash = sorted(name for name in names if name.lower() in hidden)
@@ -137,10 +139,10 @@ def validate_column_names(properties: TableProperties, names: Collection[str]) -
 
 
 def validate_row_tracking(table: TableConfiguration, files_without_ids: int = 0) -> None:
-    """Refuse a table that enables row tracking where it may not.
+    """Validate a table with row tracking enabled.
 
-    `files_without_ids`: the live files after the commit that lack `baseRowId` or `defaultRowCommitVersion`. Raises
-    InvalidArgument where row tracking is suspended as well, the hidden columns have no names, or files lack ids.
+    `files_without_ids` is the number of live files after the commit without `baseRowId` or `defaultRowCommitVersion`.
+    Raises InvalidArgument if row tracking is also suspended, the hidden columns have no names, or files lack ids.
     """
     properties = table.properties
     if not is_enabled(table):

@@ -1,4 +1,4 @@
-"""The columns that SQL expressions read: those of CHECK constraints, generated columns and invariants.
+"""The columns read by SQL expressions of CHECK constraints, generated columns and invariants.
 
 Source: delta-protocol.md "CHECK Constraints", "Generated Columns", "Column Invariants".
 """
@@ -29,12 +29,12 @@ from slackwater.protocol.schema.schema import (
 from slackwater.protocol.sqlglot_adapter import SqlNode, exp, parse_sql
 from slackwater.protocol.table_configuration import TableConfiguration
 
-# Functions that are called without parentheses, where no column has their name.
+# Functions called without parentheses, unless a column has the name.
 _LITERAL_FUNCTIONS = frozenset(
     "current_date current_time current_timestamp localtimestamp current_user session_user user current_catalog "
     "current_database current_schema".split()
 )
-# Words that may be columns to Spark where the parser takes them for syntax.
+# Words parsed as syntax by sqlglot, but allowed as column names by Spark.
 _TAKEN_FOR_SYNTAX = frozenset(
     "all any array as connect_by_root distinct fetch if interval list not select values".split()
 )
@@ -42,7 +42,7 @@ _TAKEN_FOR_SYNTAX = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ColumnExpression:
-    """An SQL expression that a table enforces. `owner`: the column whose metadata holds it, () for a constraint."""
+    """An SQL expression enforced by a table. `owner` is the column with the metadata, () for a constraint."""
 
     label: str
     sql: str
@@ -50,11 +50,11 @@ class ColumnExpression:
 
 
 def columns_in_sql(expression: str) -> frozenset[ColumnPath]:
-    """The columns that `expression`, in Spark's dialect, names: their paths as it spells them.
+    """Return the paths of the columns referenced by `expression` (Spark's dialect), in its spelling.
 
-    Parameters of lambdas are no columns, nor are functions that need no parentheses (`current_date`). A field taken
-    from what is computed (`a[0].b`, `f(a).b`) counts as its column, a. Raises InvalidArgument where the text is not
-    one SQL expression, or asks for all columns by `*`.
+    Excludes parameters of lambdas and functions without parentheses (`current_date`). A field of a computed value
+    (`a[0].b`, `f(a).b`) is reported as its column, a. Raises InvalidArgument if the text is not a single SQL
+    expression, or references all columns by `*`.
     """
     node = _parse(expression)
     if node.find(exp.Star):
@@ -67,10 +67,10 @@ def columns_in_sql(expression: str) -> frozenset[ColumnPath]:
 
 
 def read_columns(expression: str, schema: StructType) -> frozenset[ColumnPath]:
-    """The columns of `schema` that `expression` may read, as `schema` spells them; a struct stands for all within.
+    """Return the columns of `schema` that `expression` may read, in the schema's spelling.
 
-    Errs on the side of more: where the text cannot be parsed, every column whose name it holds counts, and where it
-    says `*`, all do. Names that lead nowhere are left out.
+    A struct includes its fields. May return too many columns. If the text cannot be parsed, returns every top-level
+    column with its name in the text, or all columns if the text has a `*`. Unknown names are ignored.
     """
     try:
         named = columns_in_sql(expression)
@@ -83,7 +83,7 @@ def read_columns(expression: str, schema: StructType) -> frozenset[ColumnPath]:
 
 
 def missing_columns(expression: str, schema: StructType) -> tuple[ColumnPath, ...]:
-    """The columns that `expression` names and `schema` has not, sorted; none where the text cannot be parsed."""
+    """Return the sorted columns referenced by `expression` and missing in `schema`; () if the text cannot be parsed."""
     try:
         named = columns_in_sql(expression)
     except InvalidArgument:
@@ -92,7 +92,7 @@ def missing_columns(expression: str, schema: StructType) -> tuple[ColumnPath, ..
 
 
 def column_expressions(table: TableConfiguration) -> tuple[ColumnExpression, ...]:
-    """The CHECK constraints, generation expressions and invariants of a table, with what to call them in a message."""
+    """Return the CHECK constraints, generation expressions and invariants of a table, with labels for messages."""
     found = [
         ColumnExpression(f"CHECK constraint {key[len(CONSTRAINT_PREFIX) :]}", sql)
         for key, sql in table.metadata.configuration.items()
@@ -104,7 +104,7 @@ def column_expressions(table: TableConfiguration) -> tuple[ColumnExpression, ...
 
 
 def dependents(table: TableConfiguration, path: ColumnPath) -> tuple[ColumnExpression, ...]:
-    """The expressions of the table that may read the column at `path`, as the schema spells it, or a part of it."""
+    """Return the table's expressions that may read the column at `path`, in the schema's spelling, or a part of it."""
     return tuple(
         expression
         for expression in column_expressions(table)
@@ -113,10 +113,10 @@ def dependents(table: TableConfiguration, path: ColumnPath) -> tuple[ColumnExpre
 
 
 def fixed_columns(table: TableConfiguration) -> frozenset[ColumnPath]:
-    """The columns whose type must stay, each with all within it.
+    """Return the columns with a fixed type, each including its nested columns.
 
-    They are partition columns, generated and identity columns, and those that a constraint, a generated column or an
-    invariant may read.
+    These are partition columns, generated and identity columns, and columns read by a constraint, a generated column or
+    an invariant.
     """
     schema = table.schema
     fixed: set[ColumnPath] = {(name,) for name in table.metadata.partition_columns}
@@ -125,12 +125,12 @@ def fixed_columns(table: TableConfiguration) -> frozenset[ColumnPath]:
 
 
 def is_generated(column: StructField) -> bool:
-    """Whether the column's values are computed from others."""
+    """Return whether the values of the column are computed from other columns."""
     return GENERATION_EXPRESSION in column.metadata
 
 
 def overlap(one: ColumnPath, other: ColumnPath) -> bool:
-    """Whether two paths are of the same column, or one column is within the other."""
+    """Return whether two paths are equal, or one contains the other."""
     shared = min(len(one), len(other))
     return one[:shared] == other[:shared]
 
@@ -143,7 +143,7 @@ def _parse(text: str) -> SqlNode:
 
 
 def _names(column: SqlNode) -> ColumnPath:
-    """The names of `column`, and of the fields taken from it after those that sqlglot counts as its parts."""
+    """Return the names of `column`, followed by the fields accessed after sqlglot's own parts."""
     names = [part.name for part in column.parts]
     node = column
     while isinstance(node.parent, (exp.Dot, exp.Paren)) and node.parent.this is node:
@@ -170,13 +170,16 @@ def _is_function(column: SqlNode) -> bool:
 
 
 def _mentions(text: str, name: str) -> bool:
-    """Whether `name` stands in `text` as a word of its own."""
+    """Return whether `text` contains `name` as a separate word."""
     quoted = re.escape(name.replace("`", "``"))
     return re.search(rf"(?<!\w){quoted}(?!\w)", text, re.IGNORECASE) is not None
 
 
 def _reached(schema: StructType, names: ColumnPath) -> ColumnPath:
-    """The path in `schema`, as far as `names` lead; SQL takes a field from an array of structs without a step."""
+    """Return the longest prefix of `names` found in `schema`, as a path.
+
+    Adds the step `element`, because SQL accesses fields of a struct array without a step.
+    """
     path: list[str] = []
     current: DataType = schema
     for name in names:
@@ -201,7 +204,10 @@ def _of_column(path: ColumnPath, column: StructField) -> Iterator[ColumnExpressi
 
 
 def _invariant_sql(text: Any) -> str:
-    """The SQL in an invariant's JSON; the whole text where it is none, so that its names are still found."""
+    """Return the SQL in an invariant's JSON.
+
+    Returns the whole text if malformed, so that its column names are still found.
+    """
     try:
         node = orjson.loads(text)
         return str(node["expression"]["expression"])

@@ -1,7 +1,7 @@
-"""Table features, and the gates that every reader and every writer passes before anything else.
+"""Table features, and the checks passed by every reader and writer before any other access.
 
-Source: delta-protocol.md "Table Features", "Reader Version Requirements", "Writer Version Requirements", "Valid
-Feature Names in Table Features".
+Source: delta-protocol.md "Table Features", "Reader Version Requirements", "Writer Version Requirements", "Valid Feature
+Names in Table Features".
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ FEATURES_WRITER_VERSION = 7
 
 @dataclass(frozen=True, slots=True)
 class TableFeature:
-    """A named capability. `legacy_reader`/`legacy_writer`: the versions below 3/7 that imply it, where there are any.
+    """A table feature. `legacy_reader` and `legacy_writer` are the versions below 3 and 7 that imply it, if any.
 
-    `aliases`: other spellings that mean the same; `read_only_aliases` are those of an earlier form of it, which is read
-    but not written. `readable`: this package reads tables that list it. `requires`: the features that a table must
-    support as well. `enabled_by`: the table property that turns it on with one of `enabled_values`, or with any value
-    where there are none.
+    `aliases` are other spellings of the name. `read_only_aliases` belong to an earlier form of the feature: this
+    package reads it, but does not write it. `readable` is true if this package reads tables with the feature.
+    `requires` has the features that a table must also support. `enabled_by` is the table property that enables the
+    feature with one of `enabled_values`; empty `enabled_values` mean any value.
     """
 
     name: str
@@ -53,7 +53,7 @@ class TableFeature:
     enabled_values: tuple[str, ...] = ("true",)
 
     def is_enabled_by(self, properties: TableProperties) -> bool:
-        """Whether the table's properties ask for it; raises CorruptTable for a flag that is no flag."""
+        """Return whether the table's properties enable the feature. Raises CorruptTable for an invalid flag."""
         if self.enabled_by is None:
             return False
         if self.enabled_values == ("true",):
@@ -87,8 +87,8 @@ FEATURES = (
     TableFeature("icebergCompatV2", requires=("columnMapping",), enabled_by=ENABLE_ICEBERG_COMPAT_V2),
     TableFeature("clustering", requires=("domainMetadata",)),
     TableFeature("vacuumProtocolCheck", reader=True),
-    # The documents spell it in two ways; other engines know the one without "s". The preview was turned on by a
-    # property of another name, so writing to it as if it were this one would leave the timestamps out.
+    # The documents use two spellings; other engines know the one without "s". The preview had a property of another
+    # name, so a writer that treats the preview as this feature would omit the timestamps.
     TableFeature(
         "inCommitTimestamp",
         aliases=("inCommitTimestamps", "inCommitTimestamp-preview"),
@@ -103,8 +103,8 @@ FEATURES = (
         enabled_by=MANAGED_COMMIT_OWNER,
         enabled_values=(),
     ),
-    # Outside the four documents: files of an earlier, narrower type are read as the wider type of the schema. What is
-    # written has the schema's types, and no type is widened.
+    # Not in the four documents: files of an earlier, narrower type are read as the wider type of the schema. Written
+    # files have the schema's types.
     TableFeature("typeWidening", reader=True, aliases=("typeWidening-preview",), enabled_by=ENABLE_TYPE_WIDENING),
 )
 
@@ -112,31 +112,30 @@ _BY_NAME = {name: feature for feature in FEATURES for name in (feature.name, *fe
 
 
 def canonical_feature(name: str) -> str:
-    """The one spelling of a feature's name; a name that is not known is its own."""
+    """Return the canonical spelling of a feature's name. Returns an unknown name unchanged."""
     feature = _BY_NAME.get(name)
     return feature.name if feature else name
 
 
 def known_feature(name: str) -> TableFeature | None:
-    """The feature that is called `name` in any of its spellings; None where this package knows none."""
+    """Return the feature with the name or alias `name`, None if unknown to this package."""
     return _BY_NAME.get(name)
 
 
 def supported_features(protocol: Protocol) -> frozenset[str]:
-    """The features that a table with `protocol` supports: listed ones, and those its legacy versions imply.
+    """Return the features supported by a table with `protocol`: listed, or implied by its legacy versions.
 
-    A feature of readers is implied by the reader version alone: where readers need not honour it, it is not there.
+    A reader feature is implied only by the reader version. If readers need not honour it, it is not supported.
     """
     names = {canonical_feature(n) for n in (*(protocol.reader_features or ()), *(protocol.writer_features or ()))}
     return frozenset(names | {feature.name for feature in FEATURES if _is_implied(feature, protocol)})
 
 
 def validate_readable(protocol: Protocol, where: str) -> None:
-    """Let pass a table that this package can read; else raise, before anything else of the table is trusted.
+    """Validate that this package can read the table, before any other part of the table is trusted.
 
-    Raises UnsupportedFeature naming the reader version or every feature that is missing here, and CorruptLog where
-    the protocol contradicts itself. `where` is the table, for the message.
-    Source: "Reader Version Requirements", "Table Features".
+    Raises UnsupportedFeature, naming the reader version or all missing features, CorruptLog if the protocol contradicts
+    itself. `where` is the table, for the message. Source: "Reader Version Requirements", "Table Features".
     """
     version = protocol.min_reader_version
     if version > MAX_READER_VERSION:
@@ -164,11 +163,11 @@ def validate_readable(protocol: Protocol, where: str) -> None:
 
 
 def validate_writable(protocol: Protocol, where: str) -> None:
-    """Let pass a table that this package can write to; else raise, before anything is written.
+    """Validate that this package can write to the table, before any write.
 
-    Raises UnsupportedFeature naming the version or every feature that this package does not honour, and CorruptLog
-    where the protocol contradicts itself. `where` is the table, for the message.
-    Source: "Writer Version Requirements", "Table Features", "Supported Features".
+    Raises UnsupportedFeature, naming the version or all missing features, CorruptLog if the protocol contradicts
+    itself. `where` is the table, for the message. Source: "Writer Version Requirements", "Table Features", "Supported
+    Features".
     """
     validate_readable(protocol, where)
     version = protocol.min_writer_version
@@ -199,7 +198,10 @@ def _is_implied(feature: TableFeature, protocol: Protocol) -> bool:
 
 
 def _validate_lists(protocol: Protocol, where: str) -> None:
-    """Both lists are there where the versions need them, only there, and agree on the features of readers."""
+    """Validate that both feature lists match the versions and agree on reader features.
+
+    A list must be present exactly if its version requires one.
+    """
     if protocol.min_writer_version == FEATURES_WRITER_VERSION and protocol.writer_features is None:
         raise CorruptLog(f"{where}: writer version 7 needs a list of writerFeatures in its protocol, found none")
     for key, names, version, needed in (

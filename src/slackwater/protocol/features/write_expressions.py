@@ -1,4 +1,4 @@
-"""What every row of a table must satisfy, and which values a writer makes itself. The SQL is evaluated elsewhere.
+"""Row rules of a table: constraints on rows, and values computed by the writer. Other modules evaluate the SQL.
 
 Source: delta-protocol.md "Column Invariants", "CHECK Constraints", "Generated Columns", "Default Columns", "Identity
 Columns".
@@ -33,7 +33,7 @@ from slackwater.protocol.table_configuration import TableConfiguration
 
 @dataclass(frozen=True, slots=True)
 class CheckConstraint:
-    """A CHECK constraint: `sql` must be true for every row; neither false nor null will do."""
+    """A CHECK constraint: `sql` must be true for every row, neither false nor null."""
 
     name: str
     sql: str
@@ -41,7 +41,7 @@ class CheckConstraint:
 
 @dataclass(frozen=True, slots=True)
 class Invariant:
-    """An invariant of the column that the names in `column` lead to: `sql` must be true for every row."""
+    """An invariant of the column at the path `column`: `sql` must be true for every row."""
 
     column: ColumnPath
     sql: str
@@ -49,7 +49,7 @@ class Invariant:
 
 @dataclass(frozen=True, slots=True)
 class GeneratedColumn:
-    """A column whose values equal `sql` cast to `type`, null equalling null; it is computed for rows that lack it."""
+    """A column with values equal to `sql` cast to `type`, null included. Writers compute missing values."""
 
     name: str
     type: DataType
@@ -58,7 +58,7 @@ class GeneratedColumn:
 
 @dataclass(frozen=True, slots=True)
 class DefaultColumn:
-    """A column that gets the value of `sql` where the rows to be written have no such column."""
+    """A column with the default value `sql`, used if written rows lack the column."""
 
     name: str
     sql: str
@@ -68,8 +68,8 @@ class DefaultColumn:
 class WriteExpressions:
     """The rules for the rows of one table.
 
-    `not_null` has the paths of columns, and of array elements and map values (whose last step is `element`, `value`),
-    that must not be null where what they are part of is not null itself.
+    `not_null` has the paths of columns, array elements and map values that must not be null unless their parent is
+    null. Paths of elements and values end in `element` and `value`.
     """
 
     not_null: tuple[ColumnPath, ...] = ()
@@ -79,21 +79,20 @@ class WriteExpressions:
     defaults: tuple[DefaultColumn, ...] = ()
     identity: tuple[IdentityColumn, ...] = ()
     timed: Callable[[str], str] = field(default=str, compare=False)
-    """From the SQL of a rule to the SQL that is evaluated, which may have a time in it that it asks for."""
+    """The function from the SQL of a rule to the SQL to evaluate. It may insert the requested time."""
 
     def __bool__(self) -> bool:
-        """Whether there is any rule."""
+        """Return whether there is any rule."""
         return any((self.not_null, self.checks, self.invariants, self.generated, self.defaults, self.identity))
 
 
 def row_rules(table: TableConfiguration) -> WriteExpressions:
-    """The rules that rows written to the table must satisfy.
+    """Return the rules for rows written to the table.
 
-    NOT NULL, CHECK constraints and invariants hold wherever they are written down, whether or not the protocol
-    supports the feature: refusing a row too many is safer than letting a wrong one in. Generated, default and identity
-    columns are such only where the protocol supports them, otherwise they are ordinary columns. Raises InvalidSchema
-    for a rule that cannot be understood, and UnsupportedFeature for one on a column inside an array or a map, or a
-    nested one where only columns of the top level can have it, or whose SQL calls what may not be called.
+    NOT NULL, CHECK constraints and invariants apply even without protocol support for the feature, because rejecting a
+    valid row is safer than accepting an invalid one. Generated, default and identity columns need protocol support;
+    without it they are ordinary columns. Raises InvalidSchema for a malformed rule. Raises UnsupportedFeature for an
+    invariant inside an array or a map, a nested rule allowed only at the top level, and SQL with a forbidden function.
     """
     schema = table.schema
     rules = WriteExpressions(
@@ -110,7 +109,7 @@ def row_rules(table: TableConfiguration) -> WriteExpressions:
 
 
 def checks(configuration: Mapping[str, str]) -> tuple[CheckConstraint, ...]:
-    """The CHECK constraints of a table, by name; the prefix of their keys is found in any case."""
+    """Return the CHECK constraints of a table, sorted by name. The prefix of their keys ignores case."""
     size = len(CONSTRAINT_PREFIX)
     found = [
         CheckConstraint(key[size:], sql)

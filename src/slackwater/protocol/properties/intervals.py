@@ -24,12 +24,11 @@ _PART = re.compile(r"([+-]?[0-9]+(?:\.[0-9]{1,9})?)\s+([a-z]+)\s*")
 
 
 def parse_interval_ms(text: str) -> int:
-    """Return the length of `text` in ms: an optional `interval`, then numbers with units, ignoring case (`1 week 2
-    days`).
+    """Return the length of `text` in ms: an optional `interval`, then numbers with units (`1 week 2 days`).
 
-    Units are weeks to microseconds, singular or plural; only seconds may have a fraction. Fractions of a millisecond
-    are cut. Raises InvalidArgument for any other text, for months and years (without a fixed length), and for a
-    negative sum.
+    Ignores case. Units are weeks to microseconds, singular or plural; only seconds may have a fraction. Fractions of a
+    millisecond are cut. Raises InvalidArgument for any other text, for months and years (without a fixed length), and
+    for a negative sum.
     """
     parts = text.strip().lower()
     if re.match(r"interval(?:\s|$)", parts):

@@ -153,9 +153,9 @@ class TableProperties(Mapping[str, str]):
         return str(card("TableProperties", counted(len(self), "entry", "entries"), settings(self._configuration)))
 
     def flag(self, key: str, default: bool | None = None) -> bool:
-        """Return a boolean property. If it is not set, return `default`, else the property's own default, else False.
+        """Return a boolean property. If it is unset, return `default`, else the property's own default, else False.
 
-        Raises CorruptTable for a value that is neither true nor false.
+        Raises CorruptTable for a value other than true and false.
         """
         text = self.get(key)
         if text is None:
@@ -165,9 +165,7 @@ class TableProperties(Mapping[str, str]):
         return text.lower() == "true"
 
     def integer(self, key: str) -> int | None:
-        """Return an integer property or its default, None if it has neither. Raises CorruptTable for a non-integer
-        value.
-        """
+        """Return an integer property or its default, None if it has neither. Raises CorruptTable for a non-integer."""
         text = self._text(key)
         try:
             return None if text is None else int(text)
@@ -175,7 +173,7 @@ class TableProperties(Mapping[str, str]):
             raise CorruptTable(f"table property {key} must be a whole number, found {text!r}") from error
 
     def duration_ms(self, key: str) -> int | None:
-        """Return an interval or its default in ms, None if it has neither. Raises CorruptTable for an invalid interval."""
+        """Return an interval or its default in ms, None if it has neither. Raises CorruptTable if malformed."""
         text = self._text(key)
         try:
             return None if text is None else parse_interval_ms(text)
@@ -183,8 +181,7 @@ class TableProperties(Mapping[str, str]):
             raise CorruptTable(f"table property {key}: {error}") from error
 
     def choice(self, key: str) -> str | None:
-        """Return the value of the choice property `key` in its canonical spelling, or its default; None if it has
-        neither.
+        """Return the choice property `key` in its canonical spelling, or its default; None if it has neither.
 
         Returns the text of an unknown property unchanged. Raises CorruptTable for a value that is not a choice.
         """
@@ -218,9 +215,8 @@ class ClassifiedProperties(NamedTuple):
 def split_properties(properties: Mapping[str, str]) -> ClassifiedProperties:
     """Separate `properties` into protocol requests, constraints and plain properties.
 
-    Raises:
-        InvalidArgument: If a feature has another value than `supported` or `enabled`. If a version is invalid. If a
-            constraint has no name or no expression. If keys differ only in case. If a key or a value is not a text.
+    Raises InvalidArgument for a feature with another value than `supported` or `enabled`, an invalid version, a
+    constraint without a name or an expression, keys that differ only in case, and a key or value that is not a text.
     """
     _validate_texts(properties)
     split = ClassifiedProperties({}, (), None, None, {})
@@ -243,12 +239,9 @@ def validate_properties(properties: Mapping[str, str], current: Mapping[str, str
     """Return `properties` for storage, with known keys and values in their canonical spelling.
 
     Keys without the prefix `delta.` are not checked. `current` has the properties already set by the table, for the
-    rules between properties.
-
-    Raises:
-        InvalidArgument: If a `delta.` key is unknown; the message has the closest known key. If a value is not of the
-            property's kind or range. If only Slackwater itself may set the property. If properties conflict.
-        UnsupportedFeature: If a property cannot be honoured.
+    rules between properties. Raises InvalidArgument for unknown `delta.` keys (with the closest known key), for values
+    outside the property's kind or range, for properties set only by Slackwater itself, and for conflicting properties.
+    Raises UnsupportedFeature for a setting without an implementation.
     """
     _validate_texts(properties)
     result: dict[str, str] = {}
