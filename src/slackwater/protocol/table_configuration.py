@@ -20,7 +20,7 @@ from slackwater.protocol.schema.schema import StructType, parse_schema
 class TableConfiguration:
     """The protocol and the metadata of one table version: the requirements for its readers and writers.
 
-    Immutable. Properties are parsed once, on first access. Malformed metadata raises on access, not on construction.
+    Immutable. Texts are parsed once, on first access. Malformed metadata raises on access, not on construction.
     """
 
     protocol: Protocol

@@ -72,8 +72,8 @@ class DeletionVectorDescriptor:
     def from_json(node: Mapping[str, Any]) -> DeletionVectorDescriptor:
         """Return the descriptor in the `deletionVector` of a file action.
 
-        Raises CorruptDeletionVector, with the field, if a field is missing or of the wrong type, if the storage type is
-        unknown, or if an inline vector has an offset.
+        Raises CorruptDeletionVector, with the field, if a field is missing or of the wrong type. Also raised for an
+        unknown storage type, and for an inline vector with an offset.
         """
         storage_type = _field(node, "storageType", str)
         if storage_type not in (ON_DISK_RELATIVE, ON_DISK_ABSOLUTE, INLINE):

@@ -132,9 +132,9 @@ def are_distinct_ends(found: Sequence[PathEnds | None]) -> bool:
 
 
 def path_ends(chunk: pa.Array) -> PathEnds | None:
-    """Return the common prefix of the non-canonical form of all paths, and a hash of the end of each path.
+    """Return the prefix of all paths before their canonical form, and a number per path from its last bytes.
 
-    Different hashes imply different files. Returns None if paths differ in their form, or if a path is too short.
+    Different numbers imply different ends. Returns None if the paths differ in their prefix, or if a path is too short.
     """
     if chunk.null_count or _may_be_encoded(chunk):
         return None

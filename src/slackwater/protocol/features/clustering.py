@@ -85,8 +85,8 @@ def validate_clustering_columns(
 
     `columns_with_stats` has the display names of columns with statistics in every file, None if clustering columns
     always get statistics. Raises InvalidArgument for more than four columns and for a table with partition columns.
-    Raises InvalidArgument for a column that is not in the schema, is repeated, has no statistics, or has a type without
-    minimum and maximum (structs, arrays, maps, booleans, binary).
+    Raises InvalidArgument for a column that is not in the schema, is repeated, or has no statistics. Raises
+    InvalidArgument for a type without minimum and maximum (structs, arrays, maps, booleans, binary).
     """
     if columns and metadata.partition_columns:
         raise InvalidArgument(

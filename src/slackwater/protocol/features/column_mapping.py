@@ -85,7 +85,8 @@ def physical_path(schema: StructType, path: tuple[str, ...], mode: str) -> tuple
 def replaced_column(then: StructType, then_mode: str, now: StructType, now_mode: str) -> str | None:
     """Return the first column of `then` with the same display name in `now`, but another physical column.
 
-    Files written under `now` lack the data of that column. None if there is no such column. Includes nested structs.
+    A read with `now` finds no data of this column in files written under `then`. None if there is no such column.
+    Includes nested structs.
     """
     pairs = paired_columns(then, now, lambda c: physical_name(c, then_mode), lambda c: physical_name(c, now_mode))
     return next((".".join(p.path) for p in pairs if p.found is None and p.column.name in p.beside.names), None)

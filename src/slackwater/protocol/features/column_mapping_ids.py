@@ -91,7 +91,7 @@ def with_mapped_schema(
 ) -> TableConfiguration:
     """Return `table` with `schema` after `assign_column_mapping`, and with the greatest id in its property.
 
-    New ids are above the property and above the ids of the old schema, so that no id is assigned twice, even after
+    New ids are above the property and above the ids of the old schema. No id is therefore assigned twice, even after
     dropped columns. Raises the errors of `assign_column_mapping`, and CorruptTable if the property is not a number.
     """
     given = table.properties.integer(MAX_COLUMN_ID) or 0

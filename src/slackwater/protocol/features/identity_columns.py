@@ -78,8 +78,8 @@ def is_identity(column: StructField) -> bool:
 def identity_column(column: StructField) -> IdentityColumn | None:
     """Return the identity settings of `column`, None if it is not an identity column.
 
-    Raises InvalidSchema for a start or step that is missing or not a long, a mark that is not a long, a step of 0, a
-    flag that is not a boolean, and a type other than long.
+    Raises InvalidSchema for a missing start or step, a value other than a long, or a step of 0. Raises InvalidSchema if
+    the flag is not a boolean, or if the column's type is not long.
     """
     if not is_identity(column):
         return None

@@ -103,8 +103,8 @@ def _may_hold_a_secret(value: str) -> bool:
 def ownership(table: TableConfiguration, where: str) -> CommitOwnerConfig | None:
     """Return the commit owner of the table, None for a file-system committed table.
 
-    Raises CorruptTable for an invalid state: the feature without an owner, an owner without the feature, an owner
-    without in-commit timestamps, or settings that are not a JSON object of texts. `where` is the table.
+    `where` is the table. Raises CorruptTable for the feature without an owner, or an owner without the feature. Raises
+    CorruptTable for an owner without in-commit timestamps, or settings that are not a JSON object of texts.
     """
     name = table.properties.get(MANAGED_COMMIT_OWNER)
     is_supported = table.supports(FEATURE)

@@ -149,10 +149,11 @@ def with_required_features(table: TableConfiguration, features: Iterable[str] = 
 def validate_feature_combination(table: TableConfiguration) -> None:
     """Validate the combination of protocol and metadata of a table before a commit.
 
-    Raises InvalidArgument for a used but unsupported feature, a feature without its requirements, a clustered table
-    with partition columns, managed commits without in-commit timestamps, row tracking without column names or while
-    suspended, a broken rule of Iceberg compatibility, and contradictory or malformed column rules. Raises
-    UnsupportedFeature for rules of nested columns.
+    Raises InvalidArgument for a used but unsupported feature, or a feature without its requirements. Raises
+    InvalidArgument for a clustered table with partition columns, or managed commits without in-commit timestamps.
+    Raises InvalidArgument for row tracking without column names or while suspended, or a broken rule of Iceberg
+    compatibility. Raises InvalidArgument for contradictory or malformed column rules, UnsupportedFeature for rules of
+    nested columns.
     """
     supported, partition_columns = table.supported_features, table.metadata.partition_columns
     if missing := sorted(required_features(table) - supported):

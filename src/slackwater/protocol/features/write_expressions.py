@@ -89,10 +89,10 @@ class WriteExpressions:
 def row_rules(table: TableConfiguration) -> WriteExpressions:
     """Return the rules for rows written to the table.
 
-    NOT NULL, CHECK constraints and invariants apply even without protocol support for the feature, because rejecting a
-    valid row is safer than accepting an invalid one. Generated, default and identity columns need protocol support;
-    without it they are ordinary columns. Raises InvalidSchema for a malformed rule. Raises UnsupportedFeature for an
-    invariant inside an array or a map, a nested rule allowed only at the top level, and SQL with a forbidden function.
+    NOT NULL, CHECK constraints and invariants apply even without protocol support for the feature. Rejecting a valid
+    row is safer than accepting an invalid one. Generated, default and identity columns need protocol support; without
+    it they are ordinary columns. Raises InvalidSchema for a malformed rule. Raises UnsupportedFeature for an invariant
+    inside an array or a map, a nested rule allowed only at the top level, and SQL with a forbidden function.
     """
     schema = table.schema
     rules = WriteExpressions(

@@ -215,8 +215,9 @@ class ClassifiedProperties(NamedTuple):
 def split_properties(properties: Mapping[str, str]) -> ClassifiedProperties:
     """Separate `properties` into protocol requests, constraints and plain properties.
 
-    Raises InvalidArgument for a feature with another value than `supported` or `enabled`, an invalid version, a
-    constraint without a name or an expression, keys that differ only in case, and a key or value that is not a text.
+    Raises InvalidArgument for a feature with another value than `supported` or `enabled`, or an invalid version. Raises
+    InvalidArgument for a constraint without a name or an expression. Raises InvalidArgument for keys with no difference
+    but case, and for a key or value other than a text.
     """
     _validate_texts(properties)
     split = ClassifiedProperties({}, (), None, None, {})
@@ -239,9 +240,9 @@ def validate_properties(properties: Mapping[str, str], current: Mapping[str, str
     """Return `properties` for storage, with known keys and values in their canonical spelling.
 
     Keys without the prefix `delta.` are not checked. `current` has the properties already set by the table, for the
-    rules between properties. Raises InvalidArgument for unknown `delta.` keys (with the closest known key), for values
-    outside the property's kind or range, for properties set only by Slackwater itself, and for conflicting properties.
-    Raises UnsupportedFeature for a setting without an implementation.
+    rules between properties. Raises InvalidArgument for unknown `delta.` keys, with the closest known key. Raises
+    InvalidArgument for values outside the property's kind or range, properties set only by Slackwater itself, and
+    conflicting properties. Raises UnsupportedFeature for a setting without an implementation.
     """
     _validate_texts(properties)
     result: dict[str, str] = {}

@@ -65,7 +65,7 @@ def with_limits(schema: StructType, limits: Mapping[ColumnPath, str]) -> StructT
 
 
 def is_padded(column: StructField) -> bool:
-    """Return whether the column is CHAR(n). Spark pads CHAR(n) values with spaces to the full length."""
+    """Return whether the column is CHAR(n). Its values are padded with spaces to the declared length."""
     return (text_type(column) or "").lower().startswith("char")
 
 

@@ -85,8 +85,8 @@ def has_path(schema: StructType, path: ColumnPath) -> bool:
 def resolve_field(schema: StructType, path: ColumnPath) -> tuple[ColumnPath, StructField]:
     """Return `path` in the spelling of `schema`, and the field at `path`.
 
-    Raises InvalidArgument if the column does not exist, or if `path` ends in `element`, `key` or `value` of an array or
-    a map. Those have a type, but are not fields.
+    Raises InvalidArgument if the column does not exist. Also raised for the `element`, `key` and `value` of an array or
+    a map: these have a type, but are not fields.
     """
     spelled, _ = resolve_path(schema, path)
     parent = resolve_path(schema, spelled[:-1])[1]

@@ -1,9 +1,9 @@
 """Adding, renaming, dropping and moving columns of a table without rewriting files (ALTER TABLE).
 
 Each function takes the table configuration and returns the changed one, including properties and partition columns.
-Path lookup ignores case. All functions raise InvalidArgument, with the column and the remedy, if the column does not
-exist, or if the data files or the table's rules do not allow the change. Source: delta-protocol.md "Column Mapping",
-"Default Columns", "Change Metadata".
+Path lookup ignores case. All functions raise InvalidArgument, with the column and the remedy, for a missing column.
+They also raise it for a change forbidden by the data files or the table's rules. Source: delta-protocol.md "Column
+Mapping", "Default Columns", "Change Metadata".
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ def add_columns(
 ) -> TableConfiguration:
     """Add `columns` to the table in order. A later column may be inside or after an earlier one.
 
-    Under column mapping, new columns get ids above the maximum id and physical names from `physical`. NOT NULL,
-    generated and identity columns and invariants are rejected, because existing rows do not satisfy them. Default
+    Under column mapping, new columns get ids above every id ever assigned, and physical names from `physical`. NOT
+    NULL, generated and identity columns and invariants are rejected, because existing rows do not satisfy them. Default
     values are rejected: set them in a separate step.
     """
     schema, mode = table.schema, table.column_mapping_mode

@@ -34,8 +34,8 @@ def validate_column_names(schema: StructType, mode: str, *, change_feed: bool = 
 
     `change_feed` is true if the table records its changes, so that `CHANGE_FEED_COLUMNS` are reserved. `parent` is the
     path of the struct with the fields of `schema`, if `schema` is a part of a table. Raises InvalidArgument, with the
-    column and the remedy, if names differ only in case, or if a name is empty, not Unicode, reserved, or has an illegal
-    character.
+    column and the remedy, for names that differ only in case. Also raised for a name that is empty, not Unicode or
+    reserved, or has an illegal character.
     """
     for name in schema.names if not parent else ():
         _refuse_reserved(name, change_feed)

@@ -51,7 +51,8 @@ def merge_schemas(
 
     Raises InvalidArgument if a type does not fit, with the path, both types and the remedy. Raises InvalidArgument for
     new columns without `allow_new_columns`, with all of their paths. Raises InvalidArgument for a new column inside a
-    map's key, for names that differ only in case, and for a nested struct without a non-nullable field of the table.
+    map's key, and for names that differ only in case. Raises InvalidArgument for a nested struct without a non-nullable
+    field of the table.
     """
     merge = _Merge(allow_new_columns, widen, frozenset(fixed))
     merged = merge.struct(table, data, ())

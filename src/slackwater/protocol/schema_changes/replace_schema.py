@@ -77,10 +77,10 @@ def replace_schema(
 ) -> TableConfiguration:
     """Return the table with `new_schema` and `partition_columns`, for a commit with a remove action for every file.
 
-    Used by `overwriteSchema` and REPLACE TABLE. Under column mapping, every column gets a new physical name and a new
-    id above the maximum id, even a column with an old name. Data of old files is therefore never read as a new column.
-    The configuration is unchanged, except that `delta.dataSkippingStatsColumns` loses dropped columns. `new_schema` may
-    have generated columns, identity columns and defaults. Pass the schema of a DataFrame through
+    Used by `overwriteSchema` and REPLACE TABLE. Under column mapping, every column gets a new physical name and an id
+    above every id ever assigned. This includes columns with an old name, so that data of old files is never read as a
+    new column. The configuration is unchanged, except that `delta.dataSkippingStatsColumns` loses dropped columns.
+    `new_schema` may have generated columns, identity columns and defaults. Pass the schema of a DataFrame through
     `without_internal_metadata` first.
 
     Raises InvalidArgument if the table cannot have a name, type or partition column of the new schema. Raises
