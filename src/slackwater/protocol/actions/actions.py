@@ -1,7 +1,7 @@
 """The actions of the log as immutable values, and their JSON form.
 
-Snapshot reads do not create one of these objects per file: see `slackwater.log.file_actions`. Source: delta-protocol.md
-"Actions".
+Snapshot reads do not create one of these objects per file: see `slackwater.log.file_actions`.
+Source: delta-protocol.md "Actions".
 """
 
 from __future__ import annotations

@@ -38,8 +38,8 @@ def has_in_commit_timestamp(version: int, enablement_version: int | None) -> boo
     """Return whether a commit has an in-commit timestamp, in a table with in-commit timestamps enabled.
 
     Otherwise its file's modification time applies. `enablement_version` is `delta.inCommitTimestampEnablementVersion`;
-    None if the table had in-commit timestamps from its first version. Source: delta-protocol.md "Recommendations for
-    Readers of Tables with In-Commit Timestamps", commit timestamps.
+    None if the table had in-commit timestamps from its first version.
+    Source: delta-protocol.md "Recommendations for Readers of Tables with In-Commit Timestamps", commit timestamps.
     """
     return enablement_version is None or version >= enablement_version
 
@@ -54,8 +54,8 @@ def split_by_enablement(
 
     From the enablement timestamp on, the part has only versions since the enablement; before it, only earlier versions.
     Without both properties, the part is `versions`. File times and in-commit timestamps are therefore never compared
-    with each other. `versions` has step 1. Raises CorruptLog if exactly one of the two properties is set. Source:
-    delta-protocol.md "Recommendations for Readers of Tables with In-Commit Timestamps", time travel.
+    with each other. `versions` has step 1. Raises CorruptLog if exactly one of the two properties is set.
+    Source: delta-protocol.md "Recommendations for Readers of Tables with In-Commit Timestamps", time travel.
     """
     if enablement_version is None and enablement_timestamp_ms is None:
         return versions

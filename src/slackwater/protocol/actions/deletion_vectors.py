@@ -36,8 +36,8 @@ class DeletionVectorDescriptor:
     """The location of a deletion vector, and the number of deleted rows.
 
     `offset` is in bytes from the start of the file, None if inline. `size_in_bytes` is the size of the serialized
-    bitmap without framing or Base85. `cardinality` is in rows. Source: delta-protocol.md "Deletion Vector Descriptor
-    Schema".
+    bitmap without framing or Base85. `cardinality` is in rows.
+    Source: delta-protocol.md "Deletion Vector Descriptor Schema".
     """
 
     storage_type: str
@@ -107,8 +107,8 @@ def parse_bitmap(data: bytes, where: str = "deletion vector") -> BitMap64:
     """Return the deleted row indexes of a serialized deletion vector.
 
     Reads the portable layout, and the older native layout in both byte orders. Raises CorruptDeletionVector, with
-    `where`, for any other magic number, a malformed bitmap, or an index of more than 63 bits. Source: delta-protocol.md
-    "Deletion Vector Format".
+    `where`, for any other magic number, a malformed bitmap, or an index of more than 63 bits.
+    Source: delta-protocol.md "Deletion Vector Format".
     """
     little, big = int.from_bytes(data[:4], "little"), int.from_bytes(data[:4], "big")
     if little == PORTABLE_MAGIC:
@@ -164,8 +164,8 @@ def parse_file_slice(descriptor: DeletionVectorDescriptor, file_bytes_at_offset:
     """Return the deleted row indexes of a vector in a file. The bytes begin at the descriptor's offset.
 
     Needs `size_in_bytes` + 8 bytes; more may follow. Verifies size, CRC-32, magic number and cardinality. Raises
-    CorruptDeletionVector, with `where` (file and offset) and the expected and the found value. Source:
-    delta-protocol.md "Deletion Vector File Storage Format".
+    CorruptDeletionVector, with `where` (file and offset) and the expected and the found value.
+    Source: delta-protocol.md "Deletion Vector File Storage Format".
     """
     size = descriptor.size_in_bytes
     if len(file_bytes_at_offset) < size + 8:

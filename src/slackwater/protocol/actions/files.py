@@ -1,7 +1,7 @@
 """The file actions `add`, `remove` and `cdc` as values.
 
-Writers create these objects. Readers store file actions in Arrow: see `slackwater.log.file_actions`. Source:
-delta-protocol.md "Add File and Remove File", "Add CDC File".
+Writers create these objects. Readers store file actions in Arrow: see `slackwater.log.file_actions`.
+Source: delta-protocol.md "Add File and Remove File", "Add CDC File".
 """
 
 from __future__ import annotations

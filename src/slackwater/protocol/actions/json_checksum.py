@@ -24,7 +24,8 @@ def canonicalize(document: str | bytes) -> str:
     """Return the canonical form: the leaves as `path=value`, ordered by the bytes of the path.
 
     Skips a top-level `checksum`. Raises InvalidArgument for text that is not JSON, is not UTF-8, or has a duplicate
-    key. Source: delta-protocol.md "JSON checksum".
+    key.
+    Source: delta-protocol.md "JSON checksum".
     """
     node = _load(document)
     if isinstance(node, dict):

@@ -70,8 +70,8 @@ def parse_partition_column(values: pa.Array | pa.ChunkedArray, data_type: DataTy
     once.
 
     Raises CorruptLog, naming the text and the type, for a text that is not a value of the type. Raises InvalidArgument
-    for an unknown zone, or for a type without partition values. Source: delta-protocol.md "Partition Value
-    Serialization".
+    for an unknown zone, or for a type without partition values.
+    Source: delta-protocol.md "Partition Value Serialization".
     """
     array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     if data_type == STRING:
@@ -86,8 +86,8 @@ def serialize_partition_value(value: Any, data_type: DataType) -> str | None:
 
     Timestamps must have a zone and are written in UTC, in ISO 8601 with microseconds. `timestamp_ntz` must not have a
     zone. Floats are written in the format of Java, and negative zero becomes `0.0`, like in Spark. Binary that is not
-    UTF-8 text becomes `\\u00XX` escapes. Raises InvalidArgument for a value that is not of the type. Source:
-    delta-protocol.md "Partition Value Serialization".
+    UTF-8 text becomes `\\u00XX` escapes. Raises InvalidArgument for a value that is not of the type.
+    Source: delta-protocol.md "Partition Value Serialization".
     """
     if value is None:
         return None

@@ -1,7 +1,7 @@
 """Identity columns: their settings, generated values and high-water marks.
 
-A value is `start + k * step`. The high-water mark is the last generated value, in the direction of `step`. Source:
-delta-protocol.md "Identity Columns".
+A value is `start + k * step`. The high-water mark is the last generated value, in the direction of `step`.
+Source: delta-protocol.md "Identity Columns".
 """
 
 from __future__ import annotations

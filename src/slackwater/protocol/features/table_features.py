@@ -135,7 +135,8 @@ def validate_readable(protocol: Protocol, where: str) -> None:
     """Validate that this package can read the table, before any other part of the table is trusted.
 
     Raises UnsupportedFeature, naming the reader version or all missing features, CorruptLog if the protocol contradicts
-    itself. `where` is the table, for the message. Source: "Reader Version Requirements", "Table Features".
+    itself. `where` is the table, for the message.
+    Source: "Reader Version Requirements", "Table Features".
     """
     version = protocol.min_reader_version
     if version > MAX_READER_VERSION:
@@ -166,8 +167,8 @@ def validate_writable(protocol: Protocol, where: str) -> None:
     """Validate that this package can write to the table, before any write.
 
     Raises UnsupportedFeature, naming the version or all missing features, CorruptLog if the protocol contradicts
-    itself. `where` is the table, for the message. Source: "Writer Version Requirements", "Table Features", "Supported
-    Features".
+    itself. `where` is the table, for the message.
+    Source: "Writer Version Requirements", "Table Features", "Supported Features".
     """
     validate_readable(protocol, where)
     version = protocol.min_writer_version

@@ -2,8 +2,8 @@
 
 Each function takes the table configuration and returns the changed one, including properties and partition columns.
 Path lookup ignores case. All functions raise InvalidArgument, with the column and the remedy, for a missing column.
-They also raise it for a change forbidden by the data files or the table's rules. Source: delta-protocol.md "Column
-Mapping", "Default Columns", "Change Metadata".
+They also raise it for a change forbidden by the data files or the table's rules.
+Source: delta-protocol.md "Column Mapping", "Default Columns", "Change Metadata".
 """
 
 from __future__ import annotations
