@@ -93,7 +93,10 @@ def can_change_in_place(old: DataType, new: DataType) -> bool:
 
 
 def is_type_widening(old: DataType, new: DataType) -> bool:
-    """Return whether the change from `old` to `new` needs, and is allowed by, the typeWidening feature."""
+    """Return whether `new` is losslessly wider than `old`, and not allowed by `can_change_in_place`.
+
+    Such a change needs the typeWidening feature. See `can_widen` for the changes allowed by the feature.
+    """
     if can_change_in_place(old, new):
         return False
     if isinstance(old, DecimalType):
