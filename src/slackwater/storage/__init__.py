@@ -1,4 +1,4 @@
-"""The seam to files: one `ObjectStore`, over local disks, memory, S3 and its likes, GCS, Azure and web servers."""
+"""Storage layer: one `ObjectStore` interface to local disks, memory, S3, GCS, Azure, HDFS and web servers."""
 
 from slackwater.storage.open import open_store
 from slackwater.storage.store import ObjectMeta, ObjectStore

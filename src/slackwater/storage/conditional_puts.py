@@ -1,9 +1,9 @@
-"""Look-alikes of S3 that do not know the condition of a put, on which commits rest.
+"""Detection of S3-compatible stores without conditional puts, which commits require.
 
-Some refuse such a put: then writers that somebody else serializes can do without. Some take `If-None-Match: *`, say
-nothing, and replace what is there: of two commits of one version both are then told that they landed, and one is lost.
-Only a try tells. Amazon's own endpoints are known to keep the condition, and are not asked. Source: S3 "Conditional
-writes".
+Some stores reject a conditional put. Writers serialized in another way can then put unconditionally. Other stores
+accept `If-None-Match: *` but replace the object. Two commits of one version would then both succeed, and one of them
+would be lost. Only a probe reveals such a store. Amazon's own endpoints honor the condition, and are not probed.
+Source: S3 "Conditional writes".
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ REMEDY = (
     "make the table one of a lake (slackwater.Lake.open), whose owner serializes commits, or use a store that knows "
     "conditional puts"
 )
-"""What to do where a store does not keep the condition of a put."""
+"""Remedy for a store without conditional puts."""
 
 _ENDPOINTS = ("aws_endpoint", "aws_endpoint_url", "aws_endpoint_url_s3", "endpoint", "endpoint_url", "endpoint_url_s3")
 _AMAZON = (".amazonaws.com", ".amazonaws.com.cn", ".amazonaws.eu")
 _MOST_PUTS = 4
-# Of this process: the look-alikes' buckets that were tried and kept it.
+# Buckets of S3-compatible stores whose probe succeeded in this process.
 _proven: set[str] = set()
 
 
 def custom_endpoint(options: Mapping[str, str], environment: Mapping[str, str]) -> str:
-    """The endpoint of S3 that `options`, in lower case, or else the `environment` names; '' where it is Amazon's."""
-    # Which of several counts is obstore's to know: one that is not Amazon's is enough to ask.
+    """Return the S3 endpoint of `options`, in lower case, or else of the `environment`; '' if it is Amazon's."""
+    # obstore decides which of several endpoints it uses, so one foreign endpoint is enough for a probe.
     parts = map(_parts, _endpoints(options, environment))
     return " ".join(_named(each) for each in parts if not is_amazons(each.hostname or ""))
 
 
 def names_plain_http(options: Mapping[str, str], environment: Mapping[str, str]) -> bool:
-    """Return whether the endpoint is an `http:` URL. Arguments as of `custom_endpoint`."""
+    """Return whether the endpoint is an `http:` URL. Takes the arguments of `custom_endpoint`."""
     return any(endpoint.lower().startswith("http://") for endpoint in _endpoints(options, environment))
 
 
@@ -47,10 +47,10 @@ def _endpoints(options: Mapping[str, str], environment: Mapping[str, str]) -> li
 
 
 def require_conditional_puts(store: ObjectStore, directory: str, bucket: str) -> None:
-    """Let pass a store that keeps the condition of a put; it is tried once per process and `bucket`.
+    """Verify that the store honors the condition of a put. Probes once per process and `bucket`.
 
-    Two puts of one name in `directory`, which no reader of a log looks at; the object is deleted again. Raises
-    StorageRefused where the condition is ignored, StorageError where the store does not tell.
+    The probe puts one name in `directory`, unread by readers of the log, repeatedly, then deletes the object. Raises
+    StorageRefused if the store ignores the condition, StorageError if the probe has no result.
     """
     if bucket in _proven:
         return
@@ -69,10 +69,10 @@ def require_conditional_puts(store: ObjectStore, directory: str, bucket: str) ->
 
 
 def put_assuming_single_writer(store: ObjectStore, path: str, data: bytes, durable: bool = True) -> None:
-    """As `ObjectStore.put_if_absent`, also in a store that knows no condition: there it looks before it puts.
+    """Create the object like `ObjectStore.put_if_absent`. Without conditional puts, check for the object, then put.
 
-    For callers that something else keeps apart: no other writer uses the name, every writer puts the same bytes, or an
-    owner says whose turn it is. So whatever the look did not see is no loss.
+    For callers with other protection against concurrent writers: a unique name, equal bytes of every writer, or an
+    owner that serializes writers. A writer missed by the check then loses nothing.
     """
     try:
         store.put_if_absent(path, data, durable)
@@ -85,7 +85,7 @@ def put_assuming_single_writer(store: ObjectStore, path: str, data: bytes, durab
 
 
 def copy_assuming_single_writer(store: ObjectStore, src: str, dst: str) -> None:
-    """As `ObjectStore.copy_if_absent`, where `put_assuming_single_writer` may put."""
+    """Copy like `ObjectStore.copy_if_absent`, for callers allowed to use `put_assuming_single_writer`."""
     try:
         store.copy_if_absent(src, dst)
     except StorageRefused as error:
@@ -100,12 +100,12 @@ def _keeps(store: ObjectStore, path: str) -> bool:
         try:
             store.put_if_absent(path, b"")
         except ObjectExists:
-            # Of our own, whichever of the requests it was: no other writer uses this name.
+            # An earlier put of this loop created the object, because no other writer uses this name.
             return True
         except StorageRefused:
             raise
         except StorageError:
-            # It may have landed or not, which tells nothing of the next one.
+            # The put may or may not have had an effect, so the next attempt proves nothing by itself.
             if attempt == _MOST_PUTS:
                 raise
         else:
@@ -120,7 +120,7 @@ def _parts(url: str) -> SplitResult:
 
 
 def _named(parts: SplitResult) -> str:
-    """The URL for messages, without the name and the password of a user."""
+    """Return the URL for messages, without user name and password."""
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
 
 

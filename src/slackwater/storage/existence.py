@@ -1,4 +1,4 @@
-"""Which objects of a store are there: asked one by one where they are few, else by listing.
+"""Existence and metadata of many objects: one request per object for few, a listing for many.
 
 Source: delta-protocol.md "Data Files", "Deletion Vector File Storage Format".
 """
@@ -18,10 +18,10 @@ _FEW = 500
 
 
 def missing_files(store: ObjectStore, places: Sequence[str]) -> list[str]:
-    """Those of `places`, relative to the store's root or absolute, at which there is no file."""
+    """Return the paths of `places`, relative to the store's root or absolute, without a file."""
     below = [place for place in places if not is_absolute(place)]
     if store.local_root is not None:
-        # A listing would look at each file too, and at all others.
+        # A listing of a disk would check each of these files too, and all other files.
         root = store.local_root
         missing = [place for place in below if not _is_file(store, place, f"{root}/{place}")]
     elif len(below) > _FEW:
@@ -33,12 +33,12 @@ def missing_files(store: ObjectStore, places: Sequence[str]) -> list[str]:
 
 
 def sizes_of(store: ObjectStore, places: Sequence[str]) -> list[int | None]:
-    """The bytes of the file at each of `places`, as `missing_files` takes them; None where there is none."""
+    """Return the size in bytes of the file at each of `places`, relative or absolute. None if the file is missing."""
     return [None if meta is None else meta.size_bytes for meta in metas_of(store, places)]
 
 
 def metas_of(store: ObjectStore, places: Sequence[str]) -> list[ObjectMeta | None]:
-    """What the store says of the file at each of `places`, as `sizes_of` takes them."""
+    """Return the metadata of the file at each of `places`, relative or absolute. None if the file is missing."""
     below = [place for place in places if not is_absolute(place)]
     if len(below) > _FEW and store.local_root is None:
         found: dict[str, ObjectMeta | None] = {meta.path: meta for meta in store.list_from("", recursive=True)}

@@ -1,4 +1,4 @@
-"""Hadoop's settings of object stores as options of ours: credentials that a Spark session has serve the log too.
+"""Translates Hadoop settings of object stores to storage options, so that a Spark session's credentials serve the log.
 
 Source: the public documentation of Hadoop's connectors (hadoop-aws "S3A", hadoop-azure "ABFS", the GCS connector).
 """
@@ -41,16 +41,16 @@ _SAME = {
 }
 
 Setting: TypeAlias = Callable[[str], str | None]
-"""The value that a user chose for a key; None or nothing if there is none, whatever Hadoop's default is."""
+"""The value set by the user for a key; None or '' if unset, even if Hadoop has a default."""
 
 _ANONYMOUS = "AnonymousAWSCredentialsProvider"
 _AWS_ENDPOINT = "s3.amazonaws.com"
 
 
 def storage_options_of(setting: Setting, location: Location) -> dict[str, str]:
-    """What `setting` (`fs.s3a.…`, `fs.gs.…`, `fs.azure.…`) says of the store of `location`, as `open_store` takes it.
+    """Translate `setting` (`fs.s3a.…`, `fs.gs.…`, `fs.azure.…`) for the store of `location` to options of `open_store`.
 
-    Settings of one bucket or account go before those of all. What has no meaning for the log is left out.
+    Settings of one bucket or account override general settings. Settings without a meaning for the log are left out.
     """
     if location.scheme in S3_SCHEMES:
         return dict(_of_s3(setting, location.authority))
@@ -62,7 +62,10 @@ def storage_options_of(setting: Setting, location: Location) -> dict[str, str]:
 
 
 def merged_options(options: Mapping[str, str], first: Mapping[str, str]) -> dict[str, str]:
-    """`options` and those that go `first`; stores refuse two names for one thing, such as `region` and `aws_region`."""
+    """Merge `options` with the overriding `first`.
+
+    Stores reject two names of one option, such as `region` and `aws_region`.
+    """
     given = {_plain(key) for key in first}
     return {**{key: value for key, value in options.items() if _plain(key) not in given}, **first}
 
@@ -87,7 +90,7 @@ def _of_s3(setting: Setting, bucket: str) -> Iterator[tuple[str, str]]:
     scheme, _, host = endpoint.rpartition("://")
     scheme = scheme or ("http" if told("connection.ssl.enabled").lower() == "false" else "https")
     if not _is_path_style(host, told("path.style.access")):
-        # obstore uses the given endpoint unchanged: it has to be that of the bucket.
+        # obstore uses the endpoint unchanged, so it must contain the bucket.
         host = f"{bucket}.{host}"
         yield "aws_virtual_hosted_style_request", "true"
     yield "aws_endpoint", f"{scheme}://{host}"
@@ -96,10 +99,10 @@ def _of_s3(setting: Setting, bucket: str) -> Iterator[tuple[str, str]]:
 
 
 def _is_path_style(host: str, chosen: str) -> bool:
-    """Return whether requests name the bucket in their path, as obstore does unless told otherwise.
+    """Return whether requests name the bucket in their path, which is obstore's default.
 
-    Host names of Amazon, and a user's choice, put the bucket in front of the host name. No bucket goes before an IP
-    address.
+    Host names of Amazon, and a user's setting, move the bucket to the front of the host name. IP addresses are always
+    path style.
     """
     name = urlsplit(f"//{host}").hostname or ""
     with contextlib.suppress(ValueError):

@@ -1,7 +1,7 @@
-"""All objects below a prefix of a store that lists in order: what is more than a page, by several requests at a time.
+"""Listing of all objects below a prefix, with parallel requests after the first page, for stores that list in order.
 
-A store gives a thousand names a request, one request after the other. Where the directories are known, so are names
-between which there are others: the listings of these ranges do not wait for each other.
+A store returns a thousand names per request, one request after another. The names of the directories split the
+remaining names into ranges. The ranges are listed in parallel.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _LISTERS = 16
 
 
 def list_below(backend: Any, prefix: str | None) -> list[Any]:
-    """The objects, in the order of their names, however the store orders them. Raises what `backend` raises."""
+    """Return the objects sorted by name, in whatever order the store lists. Raises the errors of `backend`."""
     pages = iter(backend.list(prefix, chunk_size=PAGE))
     first: Sequence[Any] = next(pages, ())
     second: Sequence[Any] | None = next(pages, None)
@@ -31,13 +31,13 @@ def list_below(backend: Any, prefix: str | None) -> list[Any]:
                 parts = [pool.submit(_part, backend, prefix, *ends) for ends in zip(bounds, lasts, strict=True)]
                 return _sorted(chain(first, *(part.result() for part in parts)))
     except _Unordered:
-        # What is between two names cannot be told then.
+        # Ranges of names need a store that lists in order, so continue without them.
         pass
     return _sorted(chain(first, second, *pages))
 
 
 class _Unordered(Exception):
-    """Names do not come in order."""
+    """Names were not listed in order."""
 
 
 def _require_order(metas: Sequence[Any]) -> None:
@@ -46,14 +46,14 @@ def _require_order(metas: Sequence[Any]) -> None:
 
 
 def _bounds(backend: Any, prefix: str | None, listed: str) -> list[str]:
-    """Names behind which parts of the rest begin: `listed`, the last one of what is there, then directories."""
+    """Return the start names of the remaining ranges, exclusive: `listed`, the last name read, then directories."""
     later = sorted(name for name in backend.list_with_delimiter(prefix)["common_prefixes"] if name > listed)
     step = -(-len(later) // (_LISTERS - 1)) or 1
     return [listed, *later[::step]]
 
 
 def _part(backend: Any, prefix: str | None, behind: str, last: str | None) -> list[Any]:
-    """The objects whose names are greater than `behind`, and not than `last`."""
+    """Return the objects with names greater than `behind` and at most `last`."""
     found: list[Any] = []
     for meta in _following(backend, prefix, behind):
         if last is not None and meta["path"] > last:
@@ -69,7 +69,7 @@ def _following(backend: Any, prefix: str | None, behind: str) -> Iterator[Any]:
             if meta["path"] < before:
                 raise _Unordered
             before = meta["path"]
-            # Look-alikes of a store may not know what an offset is.
+            # Some S3-compatible stores ignore the offset.
             if before > behind:
                 yield meta
 

@@ -1,7 +1,7 @@
-"""Objects on a local disk, by the operating system's own calls.
+"""Object store on a local disk, by system calls.
 
-obstore's local store is not used: it refuses names that end in '#' and digits and leaves them out of listings, refuses
-control characters, does not sync to disk, and reads small files slower than `open`.
+obstore's local store is not used: it rejects names with control characters or with '#' and digits at the end, omits the
+latter from listings, does not sync to disk, and reads small files slower than `open`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _COPY_BYTES = 1 << 20
 _MOST_DIRECTORIES = 20
 T = TypeVar("T")
 
-# What the system refuses before it does anything, and what helps.
+# Errors of the system before any effect, and the remedy for each.
 _REMEDIES = {
     errno.EACCES: "check the permissions of the file and of its directories",
     errno.EPERM: "check that the file system allows it (creating an object needs hard links)",
@@ -49,7 +49,7 @@ _REMEDIES = {
 
 
 class LocalObjectStore:
-    """An `ObjectStore` on a local disk; names are taken literally and what is put is synced before it is visible.
+    """An `ObjectStore` on a local disk. Names are literal, and data is synced before it becomes visible.
 
     Recursive listings do not follow symbolic links to directories.
     """
@@ -74,11 +74,11 @@ class LocalObjectStore:
                 ObjectMeta(path, found.st_size, found.st_mtime_ns // 1_000_000)
                 for path, found in _walk(self._root / prefix, prefix + "/" if prefix else "", start_after, recursive)
             ]
-        # Code points order as their UTF-8 bytes do.
+        # Code points sort like their UTF-8 bytes.
         return sorted(metas, key=lambda meta: meta.path)
 
     def read(self, path: str) -> bytes:
-        # Paths as texts, and nothing explained ahead: of many small files these cost more than reading them.
+        # Paths are strings and errors are translated late, because for many small files both cost more than the read.
         try:
             with _opened(f"{self._root}/{checked_path(path)}", buffering=0) as file:
                 return file.read()
@@ -93,7 +93,7 @@ class LocalObjectStore:
         checked_range(start, length)
         with self._explained("read", path), _opened(self._os_path(path)) as file:
             file.seek(start)
-            # Room is made for as much as is asked for, and a log may ask for anything.
+            # read() allocates the requested length, and a corrupt log can request any length.
             return file.read(min(length, max(0, os.fstat(file.fileno()).st_size - start)))
 
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
@@ -103,7 +103,7 @@ class LocalObjectStore:
         with self._explained("open", path):
             target = self._os_path(path)
             _require_regular(target.stat())
-            # Not mapped into memory: what is read of a large checkpoint would count as this process's.
+            # No memory map, because mapped pages of a large checkpoint would count as memory of this process.
             return pa.OSFile(str(target))
 
     def head(self, path: str) -> ObjectMeta | None:
@@ -132,7 +132,7 @@ class LocalObjectStore:
             _sync_directory(target.parent)
 
     def require_conditional_puts(self, directory: str) -> None:
-        """As `ObjectStore.require_conditional_puts`: a link of a disk never replaces."""
+        """Do nothing, because a hard link never replaces a file."""
 
     def copy_if_absent(self, src: str, dst: str) -> None:
         source, target = self._os_path(src), self._os_path(dst)
@@ -140,7 +140,7 @@ class LocalObjectStore:
             source.stat()
         with self._explained("create", dst):
             _make_directory(target.parent)
-            # What `src` holds was synced when it was put.
+            # `src` was synced by its put.
             os.link(source, target)
         _sync_directory(target.parent)
 
@@ -153,7 +153,7 @@ class LocalObjectStore:
         self._replace(path, staged)
 
     def delete(self, paths: Sequence[str]) -> None:
-        # Paths as texts: for many files, values of pathlib cost as much as deleting them.
+        # Paths are strings, because pathlib objects for many files cost as much as the deletes.
         for path in paths:
             target = f"{self._root}/{checked_path(path)}"
             try:
@@ -179,7 +179,7 @@ class LocalObjectStore:
         return self._root / checked_path(path)
 
     def _staged(self, operation: str, path: str, data: bytes | ChunkedBytes | BinaryIO, durable: bool = True) -> Path:
-        """The bytes in a file that is not listed, beside the object to be; until they are there nothing is changed."""
+        """Write the bytes to an unlisted temporary file next to the target. Raises StorageRefused."""
         try:
             return _stage(self._os_path(path), data, durable)
         except OSError as error:
@@ -222,14 +222,14 @@ def _walk(directory: Path, prefix: str, start_after: str, recursive: bool) -> It
                 if recursive and not entry.is_symlink():
                     yield from _walk(directory / entry.name, path + "/", start_after, recursive)
             elif path > start_after and not is_staged(entry.name):
-                # A file may be deleted between its directory entry and this call: then it is not listed.
+                # A file deleted since its directory entry was read is not listed.
                 with contextlib.suppress(FileNotFoundError):
                     yield path, entry.stat()
 
 
 def _opened(target: str | Path, buffering: int = -1) -> BinaryIO:
-    """The regular file at `target`. Raises OSError, also for anything else: a pipe would be waited for without end."""
-    # The caller closes it.
+    """Open the regular file at `target`. Raises OSError, also for a pipe, because an open of a pipe may block."""
+    # The caller closes the file.
     file: BinaryIO = open(target, "rb", buffering, opener=_open_without_waiting)  # noqa: SIM115
     try:
         _require_regular(os.fstat(file.fileno()))
@@ -251,17 +251,17 @@ def _require_regular(found: os.stat_result) -> None:
 
 
 def staged_name() -> str:
-    """A name for bytes that are not yet an object: it is like no other, and no listing has it."""
+    """Return a unique name for bytes not yet visible as an object. No listing contains the name."""
     return f"{HIDDEN}{uuid.uuid4().hex}{_STAGED_SUFFIX}"
 
 
 def is_staged(name: str) -> bool:
-    """Whether a file's name is one of `staged_name`."""
+    """Return whether a file name has the form of `staged_name`."""
     return name.startswith(HIDDEN) and name.endswith(_STAGED_SUFFIX)
 
 
 def _refused(what: str, error: OSError) -> StorageRefused:
-    """The refusal in the system's words: those of the error name files that are to become the object as well."""
+    """Return the error with the system's message only, because `error` itself may name temporary files."""
     remedy = _REMEDIES.get(error.errno or 0)
     if remedy is None or error.errno is None:
         return StorageRefused(f"{what} failed: {error}")
@@ -271,7 +271,7 @@ def _refused(what: str, error: OSError) -> StorageRefused:
 def _stage(target: Path, data: bytes | ChunkedBytes | BinaryIO, durable: bool) -> Path:
     staged = target.with_name(staged_name())
     pieces = iter(data) if isinstance(data, ChunkedBytes) else iter(())
-    # Where none can be made no directory is either.
+    # Compute the first chunk before the directory is created: if this fails, no directory is left.
     first = next(pieces, b"")
     try:
         with _in_its_directory(staged, lambda: staged.open("xb")) as file:
@@ -283,7 +283,7 @@ def _stage(target: Path, data: bytes | ChunkedBytes | BinaryIO, durable: bool) -
                 shutil.copyfileobj(data, file, _COPY_BYTES)
             if durable:
                 file.flush()
-                # A link is not ordered after the data it names: unsynced, a power cut leaves an empty commit.
+                # A link is not ordered after its data: without a sync, a power failure can leave an empty commit.
                 os.fsync(file.fileno())
     except BaseException:
         _discard(staged)
@@ -292,7 +292,7 @@ def _stage(target: Path, data: bytes | ChunkedBytes | BinaryIO, durable: bool) -
 
 
 def _in_its_directory(target: Path, create: Callable[[], T]) -> T:
-    """What `create` makes of `target`, in a directory that is made for it; one that a VACUUM takes away, once more."""
+    """Call `create` in the directory of `target`, created if missing. Retry after a concurrent VACUUM deletes it."""
     for _ in range(_MOST_DIRECTORIES):
         _make_directory(target.parent)
         with contextlib.suppress(FileNotFoundError):
@@ -302,13 +302,13 @@ def _in_its_directory(target: Path, create: Callable[[], T]) -> T:
 
 
 def _make_directory(directory: Path) -> None:
-    """Make the directory, and those above it; each is synced into the one above, or what it holds would go with it."""
+    """Create the directory and its parents. Sync each into its parent, so that its files survive a power failure."""
     if directory.is_dir():
         return
     if directory.parent != directory:
         _make_directory(directory.parent)
     with contextlib.suppress(FileNotFoundError):
-        # The one above may be gone again: a caller that needs this one asks once more.
+        # The parent may be deleted again by a concurrent VACUUM. Callers retry if they need the directory.
         directory.mkdir(exist_ok=True)
     _sync_directory(directory.parent)
 
@@ -317,7 +317,7 @@ def _link(source: Path, target: Path) -> None:
     try:
         os.link(source, target)
     except FileExistsError:
-        # NFS answers so to the repeat of a request that it did carry out: then both names are one file.
+        # NFS reports this error for the repeat of a successful request: then both names are one file.
         if source == target or not os.path.samestat(source.lstat(), target.lstat()):
             raise
 
@@ -328,7 +328,7 @@ def _discard(staged: Path) -> None:
 
 
 def _sync_directory(directory: Path) -> None:
-    # The object is visible by now: an error here must not make the call look failed.
+    # The object is visible now, so an error here must not make the call look failed.
     with contextlib.suppress(OSError):
         descriptor = os.open(directory, os.O_RDONLY)
         try:

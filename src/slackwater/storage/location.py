@@ -1,4 +1,4 @@
-"""Where a table or a file is: local paths and URLs taken apart, without I/O."""
+"""Parsing of local paths and URLs into locations, without I/O."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ BUCKET_SCHEMES = S3_SCHEMES | GCS_SCHEMES | AZURE_SCHEMES
 KNOWN_SCHEMES = (LOCAL, MEMORY, "s3", "s3a", "s3n", "gs", "abfs", "abfss", "az", "adl", "http", "https")
 HDFS = "hdfs"
 HADOOP_SCHEMES = frozenset({HDFS, "webhdfs", "swebhdfs", "viewfs", "ofs", "o3fs", "maprfs"})
-"""Hadoop file systems by names that are theirs everywhere; a Spark session may have more."""
+"""Schemes of Hadoop file systems with fixed names; the Hadoop configuration of a Spark session may add more."""
 
 _HDFS_PORT = ":8020"
-# What a Spark session's Hadoop said: the schemes it has, and the authority of a URL that names none.
+# Schemes of the Spark session's Hadoop configuration, with the default authority of each ('' if there is none).
 _learned: dict[str, str] = {}
 
-# Two letters at least, so that a Windows drive or a directory named `a:` stays a path.
+# A scheme has at least two characters, so that a Windows drive or a directory named `a:` stays a path.
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+):(/.*)\Z", re.DOTALL)
 _UNRESERVED = "/=:+,@!$&'()*;~"
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A directory or object: `scheme` as given, `authority` (bucket, container@account, host; '' for local), `key`.
+    """A directory or object: `scheme` in lower case, `authority` (bucket, container@account, host; '' for local),
+    `key`.
 
     `key` is percent-decoded, without a slash at either end.
     """
@@ -43,38 +44,39 @@ class Location:
 
     @property
     def origin(self) -> str:
-        """The URL of the bucket, container, host or file system: `s3://b`, `file://`."""
+        """URL of the bucket, container, host or file system: `s3://b`, `file://`."""
         return f"{self.scheme}://{self.authority}"
 
     @property
     def url(self) -> str:
-        """The percent-encoded URL, without a trailing slash; `parse_location` takes it back to this location."""
+        """Percent-encoded URL without a trailing slash; `parse_location` converts it back to this location."""
         key = quote(self.key.encode("utf-8", "surrogateescape"), safe=_UNRESERVED)
         return f"{self.origin}/{key}" if key else self.origin
 
 
 def learn_scheme(scheme: str, default_authority: str) -> None:
-    """Let URLs with `scheme` be places on a Hadoop file system; `scheme:///x` is at `default_authority`, unless ''."""
+    """Register `scheme` for a Hadoop file system. URLs `scheme:///x` use `default_authority`, unless ''."""
     _learned[scheme] = default_authority
 
 
 def is_on_hadoop(scheme: str) -> bool:
-    """Whether a place with this scheme is on a Hadoop file system, which none but Spark's JVM reaches."""
+    """Return whether the scheme belongs to a Hadoop file system, which only Spark's JVM reaches."""
     return scheme in HADOOP_SCHEMES or scheme in _learned
 
 
 def scheme_of(table: str | os.PathLike[str]) -> str | None:
-    """The scheme of a URL, in lower case; None of a path."""
+    """Return the scheme of a URL in lower case, None for a path."""
     match = _URL.match(os.fspath(table))
     return None if match is None else match[1].lower()
 
 
 def parse_location(table: str | os.PathLike[str]) -> Location:
-    """The location that a local path or a URL names.
+    """Return the location of a local path or a URL.
 
-    A URL is percent-decoded, and '?' and '#' in it are ordinary characters; a local path is literal, relative ones
-    start at the working directory, '~' is not expanded. Raises InvalidArgument for an empty path, an unknown scheme, a
-    URL without its bucket, a `file:` URL of another host, or a URL with a '..' segment.
+    A URL is percent-decoded, and '?' and '#' are ordinary characters. A local path is literal: relative paths start at
+    the working directory, and '~' is not expanded. Raises InvalidArgument for an empty path, a NUL character, an
+    unknown scheme, a URL without a bucket, a relative `file:` URL, a `file:` URL of another host, or a URL with a '..'
+    segment.
     """
     text = os.fspath(table)
     if not text or "\0" in text:
@@ -104,7 +106,7 @@ def parse_location(table: str | os.PathLike[str]) -> Location:
 
 
 def _hadoop_authority(scheme: str, authority: str) -> str:
-    """One of several names of a file system: its default, where none is named, and no port that HDFS has by itself."""
+    """Normalize the authority: add the default of the scheme if empty, and remove the default port of HDFS."""
     found = authority or _learned.get(scheme, "")
     return found.removesuffix(_HDFS_PORT) if scheme == HDFS else found
 
@@ -117,7 +119,7 @@ def _split_authority(rest: str) -> tuple[str, str]:
 
 
 def _decoded_key(key: str, url: str) -> str:
-    # Hadoop collapses repeated slashes, so a table that Spark wrote to `s3a://b/x//t` is at `x/t`.
+    # Drop empty segments because Hadoop collapses repeated slashes: Spark writes `s3a://b/x//t` to `x/t`.
     decoded = unquote_to_bytes(key).decode("utf-8", "surrogateescape")
     segments = [segment for segment in decoded.split("/") if segment not in ("", ".")]
     if ".." in segments or "\0" in decoded:

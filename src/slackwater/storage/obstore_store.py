@@ -1,4 +1,4 @@
-"""Objects in memory, in S3 and its likes, in Google Cloud Storage, in Azure and on web servers: by obstore."""
+"""Object store in memory, S3 and compatible stores, Google Cloud Storage, Azure and on web servers, by obstore."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from slackwater.storage.store_errors import answer_of, is_panic
 try:
     from obstore import exceptions
 except ModuleNotFoundError as error:
-    # Here, as executors that get a store from elsewhere come here first.
+    # The import is checked here because executors that receive a pickled store import this module first.
     raise InvalidArgument(missing_sentence("stores", "an object store", ["obstore"])) from error
 
 _READERS = 32
@@ -46,16 +46,16 @@ _UNSUPPORTED = (exceptions.NotSupportedError, NotImplementedError)
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _AFTER_DIRECTORY = "/\U0010ffff"
 _MOST_TRIES = 3
-# What S3 answers to a put on a condition while another request for the same name is under way.
+# Error code of S3 for a conditional put during another request for the same name.
 _CONFLICT, _MOST_CONFLICTS, _CONFLICT_PAUSE_S = "ConditionalRequestConflict", 6, 0.05
 _BROKEN_OFF = "request or response body error"
 T = TypeVar("T")
 
 
 class ObstoreStore:
-    """An `ObjectStore` over one obstore backend, which is rooted at the bucket of `location`.
+    """An `ObjectStore` over one obstore backend, rooted at the bucket of `location`.
 
-    `lookalike`: the endpoint of one that is like S3 and not Amazon's, '' of all others.
+    `lookalike` is the endpoint of an S3-compatible store not owned by Amazon, '' for all other stores.
     """
 
     def __init__(
@@ -72,7 +72,10 @@ class ObstoreStore:
         self._lookalike = lookalike
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For other processes, which open the place anew: with the options that were given, else their own."""
+        """Reopen the location in another process, with the same options, else with the environment of that process.
+
+        Raises StorageRefused for a store in memory.
+        """
         if self._location.scheme == MEMORY:
             raise StorageRefused(f"{self.root_url} is in the memory of one process, others do not see it")
         return _reopened, (self._open_at, self._location)
@@ -88,12 +91,12 @@ class ObstoreStore:
     def list_from(self, prefix: str, start_after: str = "", recursive: bool = False) -> list[ObjectMeta]:
         prefix = checked_prefix(prefix)
         directory = self._prefix + prefix + "/" if prefix else self._prefix
-        # An absent directory lists as nothing; only an absent bucket answers "not found".
+        # An absent directory lists as empty, so "not found" means an absent bucket.
         with self._explained("list", prefix, needs="bucket"):
             offset = self._prefix + start_after if start_after else ""
             metas = _unbroken(lambda: self._list(directory, offset, recursive))
         found = [_object_meta(meta, meta["path"][len(self._prefix) :]) for meta in metas]
-        # Code points order as their UTF-8 bytes do.
+        # Code points sort like their UTF-8 bytes.
         return sorted((meta for meta in found if meta.path > start_after), key=lambda meta: meta.path)
 
     def read(self, path: str) -> bytes:
@@ -116,7 +119,7 @@ class ObstoreStore:
                     return bytes(self._backend.get_range(key, start=start, length=length))
                 self._backend.head(key)
             except exceptions.BaseError:
-                # Stores refuse a range that starts at the object's end or behind it, each with its own error.
+                # Stores reject a range starting at or after the object's end, each with a different error.
                 if start < self._backend.head(key)["size"]:
                     raise
             return b""
@@ -124,7 +127,7 @@ class ObstoreStore:
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         if len(ranges) > 1 and all(length > 0 for _, length in ranges):
             starts, lengths = zip(*ranges, strict=True)
-            # One that is not in the object spoils all of them: read alone, it is told or cut.
+            # One range outside of the object fails the whole request, so the ranges are then read one by one.
             with self._explained("read", path), contextlib.suppress(exceptions.BaseError):
                 return [
                     bytes(part) for part in self._backend.get_ranges(self._key(path), starts=starts, lengths=lengths)
@@ -143,7 +146,7 @@ class ObstoreStore:
                 return None
 
     def put_if_absent(self, path: str, data: bytes | ChunkedBytes, durable: bool = True) -> None:  # noqa: ARG002  (it always is)
-        # What goes in parts cannot be put on a condition.
+        # A multipart upload cannot be conditional.
         self._put("create", path, bytes(data))
 
     def require_conditional_puts(self, directory: str) -> None:
@@ -151,7 +154,7 @@ class ObstoreStore:
             require_conditional_puts(self, directory, f"{self._lookalike}, bucket {self._location.authority}")
 
     def copy_if_absent(self, src: str, dst: str) -> None:
-        # Not every store copies conditionally, but all that commits go to put so.
+        # Not every store copies conditionally, but all stores for commits put conditionally.
         self.put_if_absent(dst, self.read(src))
 
     def put(self, path: str, data: bytes) -> None:
@@ -160,7 +163,7 @@ class ObstoreStore:
     def put_file(self, path: str, local_file: str | os.PathLike[str]) -> None:
         key = self._key(path)
         with open_local(local_file) as source, self._explained("put", path, needs="bucket"):
-            # A large one goes in parts, which the store joins at the end: a reader never sees half of it.
+            # A large file is uploaded in parts, joined by the store at the end, so a reader never sees half of it.
             self._backend.put(key, source)
 
     def delete(self, paths: Sequence[str]) -> None:
@@ -206,7 +209,7 @@ class ObstoreStore:
                 except exceptions.AlreadyExistsError as error:
                     if answer_of(error).code != _CONFLICT:
                         raise
-                    # Another request for this name was under way, and may have failed: S3 asks to put again.
+                    # Another request for this name was in progress and may have failed: S3 requires a retry.
                     time.sleep(_CONFLICT_PAUSE_S * 2**attempt)
                 else:
                     return
@@ -229,7 +232,7 @@ class ObstoreStore:
         return list(self._backend.list_with_delimiter(prefix)["objects"])
 
     def _list_level_from(self, prefix: str | None, directory: str, start_after: str) -> list[Any]:
-        """One level by offset: a listing is recursive, so each sub-directory met is jumped over by a new request."""
+        """List one level by offset. Each sub-directory of the recursive listing is skipped by a new request."""
         found: list[Any] = []
         offset: str | None = start_after
         while offset:
@@ -237,7 +240,7 @@ class ObstoreStore:
             stream, offset = self._backend.list(prefix, offset=behind, chunk_size=_LIST_CHUNK), None
             for meta in (meta for chunk in stream for meta in chunk):
                 if meta["path"] <= behind:
-                    # Look-alikes of a store may not know what an offset is: this would never end.
+                    # Some S3-compatible stores ignore the offset, and without this check the loop would not end.
                     continue
                 child, slash, _ = meta["path"][len(directory) :].partition("/")
                 if slash:
@@ -247,7 +250,7 @@ class ObstoreStore:
         return found
 
     def _lists_in_order(self) -> bool:
-        # S3's directory buckets (`--x-s3`) list in no order; Azure and web servers know no offset.
+        # S3's directory buckets (`--x-s3`) list without order; Azure and web servers support no offset.
         scheme, bucket = self._location.scheme, self._location.authority
         return scheme in GCS_SCHEMES or scheme == MEMORY or (scheme in S3_SCHEMES and not bucket.endswith("--x-s3"))
 
@@ -273,7 +276,7 @@ class ObstoreStore:
         except BaseException as error:
             if not isinstance(error, Exception) and not is_panic(error):
                 raise
-            # What they say may hold signed URLs and tokens, so the user does not see them as the cause.
+            # Suppress the cause, because its text may contain signed URLs and tokens.
             raise self._told(operation, path, needs, error) from None
 
     def _told(self, operation: str, path: str, needs: str, error: BaseException) -> StorageError:
@@ -290,18 +293,18 @@ class ObstoreStore:
                 f"{operation} {url}", f"leave `aws_conditional_put` at `etag`, or {REMEDY}: {answer}"
             )
         if operation == "create" and answer.is_not_implemented:
-            # However often it was repeated: a store that does not know what it is asked for has done none of it.
+            # A store that does not implement the request had no effect, also after retries.
             return _without_condition(f"{operation} {url}", f"{REMEDY} ({answer})")
         if answer.remedy is None:
             why = "" if answer.was_reached else "the store could not be reached: check the endpoint and the network: "
             return StorageError(f"{operation} {url} failed: {why}{answer}")
-        # An earlier try of a request that is refused in the end may have had its effect, and part of a batch.
+        # An earlier attempt of a finally rejected request may have had an effect, like parts of a batch.
         kind = StorageError if answer.was_retried or operation == "delete" else StorageRefused
         return kind(f"{operation} {url} was denied: {answer.remedy} ({answer})")
 
 
 def _unbroken(ask: Callable[[], T]) -> T:
-    """What `ask` reads: asked again where an answer broke off on its way, which obstore does for whole objects only."""
+    """Call `ask`, retrying if a response broke off. obstore retries by itself for whole objects only."""
     for _ in range(_MOST_TRIES - 1):
         try:
             return ask()

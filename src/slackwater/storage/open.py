@@ -1,4 +1,4 @@
-"""From a table's path or URL to the store that holds it."""
+"""Opens the store of a table's path or URL."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _CLIENT_KEYS = _CLIENT_FLAGS | {
     "timeout",
     "user_agent",
 }
-# deltalake's leave to commit without a conditional put: commits here are conditional, so it changes nothing.
+# deltalake's permission to commit without a conditional put has no effect, because commits here are always conditional.
 _WITHOUT_EFFECT = frozenset({"aws_s3_allow_unsafe_rename", "allow_unsafe_rename", "mount_allow_unsafe_rename"})
 _CLOUD_HOSTS = {
     ".amazonaws.com": "s3://<bucket>/<path>",
@@ -60,7 +60,7 @@ _CLOUD_HOSTS = {
 }
 
 HadoopOpener: TypeAlias = Callable[[Location, Callable[[str], tuple[ObjectStore, str]]], ObjectStore]
-"""Opens the store at a place on a Hadoop file system, with what opens any other place for it."""
+"""Opens the store of a location on a Hadoop file system. The second argument opens any other URL."""
 
 _hadoop: HadoopOpener | None = None
 _memory_stores: dict[str, Any] = {}
@@ -68,28 +68,34 @@ _memory_lock = threading.Lock()
 
 
 def open_hadoop_with(opener: HadoopOpener) -> None:
-    """Let `opener` open the stores on Hadoop file systems, in this process from now on."""
+    """Use `opener` for stores on Hadoop file systems in this process from now on."""
     global _hadoop  # noqa: PLW0603  (as the one JVM of the process)
     _hadoop = opener
 
 
 def open_store(table: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None) -> ObjectStore:
-    """The store rooted at `table`: a local path, or a `file:`, `memory:`, S3, GCS, Azure or HTTP(S) URL.
+    """Open the store rooted at `table`: a local path, or a `file:`, `memory:`, S3, GCS, Azure or HTTP(S) URL.
 
-    Also one of `hdfs:` and its likes, where a classic Spark session of this process has reached such a place before.
+    Also opens `hdfs:` URLs and URLs of other Hadoop file systems, after a classic Spark session of this process has
+    used the scheme.
 
-    `storage_options` are object_store's keys (`AWS_ENDPOINT_URL`, `aws_region`, `timeout` …) in any case; those of
-    another provider are left out, and what is not given comes from the environment. `memory://name` is the same store
-    everywhere in this process. Nothing is read or created yet. Raises InvalidArgument for an unknown scheme or option,
-    UnsupportedFeature for a place on Hadoop that this process does not reach, StorageError where obstore cannot be
-    configured; InvalidArgument too where obstore is not installed, which all but local places need.
+    `storage_options` are object_store's keys (`AWS_ENDPOINT_URL`, `aws_region`, `timeout` …) in any case. Keys of
+    another provider are ignored, and missing keys come from the environment. `memory://name` is one store per process.
+    No request is sent yet.
+
+    Raises:
+        InvalidArgument: If the scheme or an option is unknown, or if obstore is not installed for a location other than
+            a
+            local one.
+        UnsupportedFeature: If this process does not reach the Hadoop file system.
+        StorageError: If obstore cannot be configured.
     """
     return _Opener(storage_options or {}).open(parse_location(table))
 
 
 @functools.cache
 def _opener(options: tuple[tuple[str, str], ...]) -> _Opener:
-    """One for all stores that come to this process with the same options: its connections serve the next task too."""
+    """Return the process-wide opener of these options, so that later tasks reuse its connections."""
     return _Opener(dict(options))
 
 
@@ -103,7 +109,7 @@ def _on_hadoop(location: Location, open_at: Callable[[str], tuple[ObjectStore, s
 
 
 class _Opener:
-    """Opens stores with one set of credentials; stores of one bucket share its connections."""
+    """Opens stores with one set of credentials. Stores of one bucket share a connection pool."""
 
     def __init__(self, storage_options: Mapping[str, str]) -> None:
         if not isinstance(storage_options, Mapping):
@@ -122,7 +128,7 @@ class _Opener:
             return LocalObjectStore(location, self.at)
         if is_on_hadoop(location.scheme):
             return _on_hadoop(location, self.at)
-        # What only some places need is loaded for them.
+        # Load obstore here because local and Hadoop stores do not need it.
         from slackwater.storage.obstore_store import ObstoreStore
 
         with self._lock:
@@ -174,10 +180,10 @@ class _Opener:
         return backends.HTTPStore.from_url(location.origin, client_options=self._split("")[1])
 
     def _split(self, own: str) -> tuple[Any, Any]:
-        """The options that are the provider's, and those of the HTTP client, which obstore takes apart from them."""
+        """Split the options into those of the provider and those of the HTTP client, for separate obstore arguments."""
         config: dict[str, str] = {}
         client: dict[str, Any] = {}
-        # Client options that are passed replace those that obstore takes from the environment.
+        # Client options passed as an argument replace all those that obstore takes from the environment.
         environment = {
             key.lower(): value
             for key, value in os.environ.items()

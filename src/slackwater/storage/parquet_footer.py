@@ -1,8 +1,8 @@
-"""What a Parquet footer says of a file, taken from its Thrift bytes with care: of data files and of checkpoints.
+"""Safe parser of Parquet footers, of data files and of checkpoints, on the Thrift bytes.
 
-pyarrow ends the process where the description of a column is damaged: an error of its library passes through code that
-cannot raise. So what a footer says of columns in row groups is read here, where damage is a ValueError, and before
-pyarrow sees it. Source: the public Parquet format ("parquet.thrift"), Thrift's compact protocol.
+pyarrow aborts the process if the metadata of a column is corrupt, because an error of its library passes through code
+without exception support. This module parses the column metadata of row groups before pyarrow does, and reports
+corruption as ValueError. Source: the public Parquet format ("parquet.thrift"), Thrift's compact protocol.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 FIELD_ID_KEY = b"PARQUET:field_id"
-"""What pyarrow calls a column's field id, among the metadata of its Arrow field."""
+"""Key of a column's Parquet field id in the metadata of its Arrow field."""
 
 _MOST_DEPTH = 32
-# pyarrow goes down a schema by calls of functions, which need a stack.
+# Limit for pyarrow, which walks the schema by recursive calls.
 _MOST_SCHEMA_DEPTH = 300
 DEEP_SCHEMAS: dict[str, Any] = (
     {"schema_depth_limit": _MOST_SCHEMA_DEPTH} if "schema_depth_limit" in signature(pq.ParquetFile).parameters else {}
 )
-"""Arguments of `pq.ParquetFile` for files that Spark reads; releases of pyarrow without them read 100 levels."""
+"""Arguments of `pq.ParquetFile` for deep schemas written by Spark. pyarrow releases without them read 100 levels."""
 
 _MAGIC = b"PAR1"
-# As much as pyarrow reads of a file's end at once.
+# pyarrow reads the same number of bytes from the end of a file in its first request.
 _TAIL_BYTES = 64 * 1024
 _SCHEMA, _ROWS, _ROW_GROUPS, _CREATED_BY, _ORDERS, _ENCRYPTION = 2, 3, 4, 6, 7, 8
 _TYPE, _NUM_CHILDREN, _FIELD_ID = 1, 5, 9
@@ -39,16 +39,16 @@ _NULL_COUNT, _MAX_VALUE, _MIN_VALUE = 3, 5, 6
 _TYPE_ORDER = 1
 _CODECS = ("none", "snappy", "gzip", "lzo", "brotli", "lz4", "zstd", "lz4")
 _TRUE, _FALSE, _BYTE, _I64, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 6, 7, 8, 9, 10, 12
-# How bounds of the physical types are stored, by the numbers of the types; other ones are bytes.
+# Struct formats of bounds by physical type; bounds of other types are bytes.
 _STORED = {0: "<?", 1: "<i", 2: "<q", 4: "<f", 5: "<d"}
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnChunk:
-    """One leaf column of a row group: its size before compression in bytes, its null slots, and bounds of its values.
+    """A leaf column of a row group: its size before compression in bytes, number of nulls, and bounds of its values.
 
-    The bounds are of the column's physical type; both are None where the footer does not tell them in the order of the
-    type. `start` and `stored_bytes` say where its pages are in the file.
+    The bounds have the column's physical type. Both are None if the footer does not store them in the type's order.
+    `start` and `stored_bytes` locate the column's pages in the file.
     """
 
     uncompressed_bytes: int
@@ -62,7 +62,7 @@ class ColumnChunk:
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """One row group: its rows, and its leaf columns in the order of the schema."""
+    """A row group: number of rows, and leaf columns in the order of the schema."""
 
     num_rows: int
     columns: tuple[ColumnChunk, ...]
@@ -70,9 +70,9 @@ class RowGroup:
 
 @dataclass(frozen=True, slots=True)
 class ParquetFooter:
-    """A footer that was looked at. Of an encrypted file no row groups are known.
+    """A validated footer. Row groups of an encrypted file are unknown.
 
-    `metadata` may be asked for all but columns of its row groups.
+    `metadata` is safe to use, except for the columns of its row groups.
     """
 
     metadata: pq.FileMetaData
@@ -84,19 +84,19 @@ class ParquetFooter:
 
 
 def open_parquet(source: Any) -> tuple[pq.ParquetFile, tuple[RowGroup, ...]]:
-    """The Parquet file in `source`, a seekable pyarrow file, and its row groups; the footer is read once.
+    """Open the Parquet file in `source`, a seekable pyarrow file. Return it with its row groups; reads the footer once.
 
-    Raises as `read_footer` and `parquet_file` do.
+    Raises the errors of `read_footer` and `parquet_file`.
     """
     footer = read_footer(source)
     return parquet_file(source, footer), footer.row_groups
 
 
 def parquet_file(source: Any, footer: ParquetFooter, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
-    """The Parquet file in `source` whose footer was read already; the columns `dictionaries` come as such.
+    """Open the Parquet file in `source` with its parsed footer. Columns in `dictionaries` are read dictionary-encoded.
 
-    Times of 96 bits come in microseconds: year 9999 would come out as another year in nanoseconds. Raises ValueError
-    for an encrypted file, and what pyarrow raises.
+    96-bit timestamps are read in microseconds, because year 9999 overflows nanoseconds. Raises ValueError for an
+    encrypted file, and the errors of pyarrow.
     """
     if footer.is_encrypted:
         raise ValueError("it is encrypted")
@@ -110,9 +110,9 @@ def parquet_file(source: Any, footer: ParquetFooter, dictionaries: Sequence[str]
 
 
 def read_footer(source: Any) -> ParquetFooter:
-    """The footer of the Parquet file in `source`, a seekable pyarrow file; only the end of the file is read.
+    """Parse the footer of the Parquet file in `source`, a seekable pyarrow file. Reads only the end of the file.
 
-    Raises ValueError for a footer that is damaged, and what `source` raises.
+    Raises ValueError for a corrupt footer, and the errors of `source`.
     """
     data = _footer_bytes(source)
     try:
@@ -142,7 +142,7 @@ def read_footer(source: Any) -> ParquetFooter:
 
 
 def leaf_count(arrow: pa.DataType) -> int:
-    """How many leaf columns of a Parquet file a column of this Arrow type is."""
+    """Return the number of Parquet leaf columns of an Arrow type."""
     if isinstance(arrow, pa.BaseExtensionType):
         return leaf_count(arrow.storage_type)
     if not pa.types.is_nested(arrow):
@@ -166,7 +166,7 @@ def _footer_bytes(source: Any) -> bytes:
 
 
 def _leaf_types(elements: Sequence[Any]) -> Iterator[Any]:
-    """The physical types of the schema's leaves, by their numbers. The schema is a tree, its elements depth first."""
+    """Yield the physical type number of each leaf in the schema, a tree in depth-first order."""
     waiting: list[int] = []
     for element in elements:
         if not isinstance(element, dict):
@@ -221,7 +221,7 @@ def _column(node: Any, leaf: Any, is_ordered: bool) -> ColumnChunk:
 
 
 def _place(described: Any) -> tuple[int, int]:
-    """Where a column's pages begin, its dictionary's first, and how many bytes they are: a hint of what to fetch."""
+    """Return the start of a column's pages, dictionary first, and their size in bytes: a prefetch hint."""
     starts = [found for field in (_DICTIONARY, _DATA_PAGES) if _is_count(found := described.get(field)) and found]
     size = described.get(_STORED_SIZE)
     return min(starts, default=0), size if _is_count(size) else 0
@@ -270,7 +270,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _struct(data: bytes, at: int, depth: int) -> tuple[dict[int, Any], int]:
-    """The fields of a struct by their ids, and where it ends."""
+    """Return the fields of a struct by id, and the offset after the struct."""
     if depth > _MOST_DEPTH:
         raise ValueError("it is nested too deep")
     fields: dict[int, Any] = {}
@@ -284,7 +284,7 @@ def _struct(data: bytes, at: int, depth: int) -> tuple[dict[int, Any], int]:
             number, at = _varint(data, at)
             field = (number >> 1) ^ -(number & 1)
         if _BYTE < kind <= _I64:
-            # Most of a footer are numbers, and most of these one byte.
+            # Fast path, because most values of a footer are numbers of one byte.
             number = data[at]
             if number < 0x80:
                 at += 1
@@ -315,7 +315,7 @@ def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
         return data[at], at + 1
     if kind == _DOUBLE:
         return None, at + 8
-    # Maps are not in the format.
+    # The Parquet format has no maps.
     raise ValueError(f"a value of the unknown kind {kind}")
 
 

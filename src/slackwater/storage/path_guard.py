@@ -1,9 +1,8 @@
-"""The one gate between the paths that a table's log names and the files that are opened.
+"""Path check for file actions. Every path from the log is resolved and validated here before the file is opened.
 
-Code that opens a file that the log names asks here where it is. What lies below the root is the owner's business, also
-where it is a symbolic link. Sidecars, checkpoints and commits need no gate: they are names inside the log's own
-directories, whatever the log says of their directory. Source: delta-protocol.md "Add File and Remove File", "Deletion
-Vector Descriptor Schema", "Sidecar File Information".
+Files below the root are the table owner's responsibility, also if reached by a symbolic link. Sidecars, checkpoints and
+commits need no check: they are names inside the log's own directories, and a directory in the log entry has no effect.
+Source: delta-protocol.md "Add File and Remove File", "Deletion Vector Descriptor Schema", "Sidecar File Information".
 """
 
 from __future__ import annotations
@@ -26,21 +25,24 @@ _FOLLOWED = frozenset(KNOWN_SCHEMES) - {"http", "https"}
 
 
 def resolve_file(store: ObjectStore, path: str, allow_outside_root: bool = False) -> str:
-    """Where the file is whose `path` an add, remove or cdc has: relative to the root, else absolute; decoded.
+    """Return the file of an add, remove or cdc action with this `path`: relative to the root, else absolute; decoded.
 
-    Raises PathNotAllowed for a path outside the root unless that is allowed, and always for one on a web server or of
-    an unknown scheme, for one that climbs with '..', and for one that cannot be that of a file.
+    Raises PathNotAllowed for a path outside the root unless `allow_outside_root`. Always raises PathNotAllowed for a
+    path on a web server, with an unknown scheme, with a '..' segment, or with a form no file can have.
     """
     return _followed(store, path, checked_data_path(path, store.root_url, store.local_root, allow_outside_root))
 
 
 def named_place(store: ObjectStore, path: str) -> str:
-    """Return the place of `resolve_file` for a file that is only named, and never opened. Raises PathNotAllowed."""
+    """Return the path of `resolve_file` for a file never opened here. Raises PathNotAllowed."""
     return checked_data_path(path, store.root_url, store.local_root, True)
 
 
 def _followed(store: ObjectStore, path: str, place: str) -> str:
-    """Return `place` if it is relative, a path of this machine, or in a file system or object store."""
+    """Return `place` if it is relative, a path of this machine, or in a file system or object store.
+
+    Raises PathNotAllowed for any other scheme.
+    """
     scheme = place.partition(":")[0].lower()
     if not is_absolute(place) or place.startswith("/") or scheme in _FOLLOWED or is_on_hadoop(scheme):
         return place
@@ -51,30 +53,33 @@ def _followed(store: ObjectStore, path: str, place: str) -> str:
 
 
 def resolve_files(store: ObjectStore, paths: Sequence[str], allow_outside_root: bool = False) -> list[str]:
-    """`resolve_file` of each of `paths`."""
+    """Return `resolve_file` of each of `paths`. Raises PathNotAllowed."""
     if are_plain(paths):
         return list(paths)
     return [resolve_file(store, path, allow_outside_root) for path in paths]
 
 
 def named_places(store: ObjectStore, paths: Sequence[str]) -> list[str]:
-    """Return `named_place` of each of `paths`."""
+    """Return `named_place` of each of `paths`. Raises PathNotAllowed."""
     return list(paths) if are_plain(paths) else [named_place(store, path) for path in paths]
 
 
 def resolve_deletion_vector(
     store: ObjectStore, vector: DeletionVectorDescriptor, allow_outside_root: bool = False
 ) -> str:
-    """As `resolve_file`, for the file of a deletion vector that is not inline.
+    """Return the file of a deletion vector not stored inline, like `resolve_file`.
 
-    A relative one is below the root whatever is allowed. Raises CorruptDeletionVector too.
+    A relative vector is always below the root. Raises PathNotAllowed, CorruptDeletionVector.
     """
     named = vector.path_or_inline_dv
     return _vector_place(store, vector) or resolve_file(store, named, allow_outside_root)
 
 
 def named_vector_place(store: ObjectStore, vector: DeletionVectorDescriptor) -> str:
-    """As `named_place`, for the file of a deletion vector that is not inline. Raises CorruptDeletionVector too."""
+    """Return `named_place` for the file of a deletion vector not stored inline.
+
+    Raises PathNotAllowed, CorruptDeletionVector.
+    """
     return _vector_place(store, vector) or named_place(store, vector.path_or_inline_dv)
 
 
@@ -84,8 +89,8 @@ def _vector_place(store: ObjectStore, vector: DeletionVectorDescriptor) -> str |
 
 
 def open_resolved(store: ObjectStore, place: str) -> tuple[ObjectStore, str]:
-    """The store that holds the file at `place`, which the gate has let pass, and the file's path in it."""
+    """Return the store of the file at `place`, a result of the path check, and the file's path in this store."""
     if not is_absolute(place):
         return store, place
-    # A store takes URLs percent-encoded, and paths of a disk literally.
+    # Stores take URLs percent-encoded, and local paths literally.
     return store.at(place if place.startswith("/") else encode_path(place))

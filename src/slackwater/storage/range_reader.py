@@ -1,4 +1,4 @@
-"""An object as a file of which only the ranges that are read are fetched."""
+"""An object as a seekable file. Only the ranges read are fetched."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _READ_AHEAD_BYTES = 1 << 20
 
 
 def open_by_ranges(store: ObjectStore, path: str, size_bytes: int | None = None) -> Any:
-    """A pyarrow file over the object, as `ObjectStore.open_file` gives it. Raises ObjectNotFound."""
+    """Open the object as a pyarrow file, like `ObjectStore.open_file`. Raises ObjectNotFound."""
     if size_bytes is None:
         meta = store.head(path)
         if meta is None:
@@ -24,7 +24,7 @@ def open_by_ranges(store: ObjectStore, path: str, size_bytes: int | None = None)
 
 
 class RangeReader(io.RawIOBase):
-    """The object at `path`, of `size_bytes`: seekable, each read a request of its own."""
+    """Raw file over the object at `path` with `size_bytes`: seekable, one request per read."""
 
     def __init__(self, store: ObjectStore, path: str, size_bytes: int) -> None:
         self._store = store
@@ -33,7 +33,7 @@ class RangeReader(io.RawIOBase):
         self._position = 0
 
     def size(self) -> int:
-        """The object's size in bytes."""
+        """Return the object's size in bytes."""
         return self._size
 
     def readable(self) -> bool:
@@ -63,5 +63,5 @@ class RangeReader(io.RawIOBase):
         return len(data)
 
     def _bytes(self, start: int, length: int) -> Any:
-        """Bytes of the object, at least one."""
+        """Return at least one byte of the object."""
         return self._store.read_range(self._path, start, length)

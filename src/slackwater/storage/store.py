@@ -1,4 +1,4 @@
-"""The seam to files: what the rest of the package may ask of a place that stores objects.
+"""Interface between Slackwater and a store of objects: `ObjectStore`, its value types and path checks.
 
 Source: delta-protocol.md "Delta Log Entries" (a log entry is never overwritten).
 """
@@ -14,12 +14,12 @@ from typing import Any, BinaryIO, Protocol
 from slackwater.errors import InvalidArgument, PathNotAllowed, StorageError
 
 HIDDEN = ".slackwater-"
-"""How the names begin of files and directories that are not part of a table yet: every engine passes over them."""
+"""Name prefix of files and directories not yet part of a table. Every engine skips these names."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectMeta:
-    """One stored object: `path` relative to its store's root, size in bytes, last change in ms since the epoch."""
+    """A stored object: `path` relative to the store's root, size in bytes, last change in ms since the epoch."""
 
     path: str
     size_bytes: int
@@ -27,7 +27,7 @@ class ObjectMeta:
 
 
 class ChunkedBytes:
-    """Bytes too many to be held at once: made a piece at a time, and anew whenever they are gone through."""
+    """Bytes too large to hold in memory at one time. Each iteration calls `make` again and yields chunks."""
 
     def __init__(self, make: Callable[[], Iterable[bytes | memoryview]]) -> None:
         self._make = make
@@ -51,122 +51,130 @@ class ChunkedBytes:
 
 
 class ObjectStore(Protocol):
-    """Objects under one root, by paths relative to it.
+    """Objects under one root, addressed by paths relative to the root.
 
-    A path is '/'-separated and literal: percent-decoded by the reader of a log, never decoded here. A path with
-    an empty or '.' segment or a NUL raises InvalidArgument, one with '..' PathNotAllowed. Every other failure is a
-    StorageError: ObjectNotFound, ObjectExists, StorageRefused where the request certainly had no effect (permissions,
-    a full or read-only disk, a request that the store does not know), or the class itself where that is not certain.
+    A path is '/'-separated and literal. The reader of a log percent-decodes paths, and the store never does. A path
+    with an empty or '.' segment or a NUL raises InvalidArgument, a path with '..' PathNotAllowed. Every other failure
+    is a StorageError:
+
+    - ObjectNotFound: The object does not exist.
+    - ObjectExists: The object exists already.
+    - StorageRefused: The request certainly had no effect (permissions, a full or read-only disk, an unsupported
+      request).
+    - StorageError itself: The effect of the request is unknown.
     """
 
     @property
     def root_url(self) -> str:
-        """The root for messages and other readers, percent-encoded, no trailing slash: `file:///data/t`, `s3://b/t`."""
+        """Root for messages and other readers, percent-encoded, no trailing slash: `file:///data/t`, `s3://b/t`."""
         ...
 
     @property
     def local_root(self) -> str | None:
-        """The root's absolute path on this machine, literal; None where the store is not a local disk."""
+        """Absolute, literal path of the root on this machine; None if the store is not a local disk."""
         ...
 
     def list_from(self, prefix: str, start_after: str = "", recursive: bool = False) -> list[ObjectMeta]:
-        """The objects under directory `prefix` ('' is the root), ascending by the UTF-8 bytes of their paths.
+        """Return the objects under directory `prefix` ('' is the root), ascending by the UTF-8 bytes of their paths.
 
-        Only paths greater than `start_after`, which is a full path, where given. Objects in sub-directories are left
-        out unless `recursive`. A directory that does not exist is an empty list.
+        If `start_after`, a full path, is not empty, return only greater paths. Skip objects in sub-directories unless
+        `recursive`. Return an empty list if the directory does not exist.
         """
         ...
 
     def read(self, path: str) -> bytes:
-        """The whole object. Raises ObjectNotFound."""
+        """Return all bytes of the object. Raises ObjectNotFound."""
         ...
 
     def read_many(self, paths: Sequence[str]) -> list[bytes]:
-        """The whole objects, in the order of `paths`. Raises ObjectNotFound for the first one that is missing."""
+        """Return all bytes of each object, in order of `paths`. Raises ObjectNotFound for the first missing object."""
         ...
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
-        """`length` bytes from byte `start`; fewer, or none, where the object ends before. Raises ObjectNotFound."""
+        """Return `length` bytes from byte `start`, fewer or none if the object ends earlier. Raises ObjectNotFound."""
         ...
 
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """`read_range` of each (start, length) of `ranges`, together: near ones by one request, others side by side."""
+        """Return `read_range` of each (start, length) of `ranges`.
+
+        Remote stores read adjacent ranges with one request, and distant ranges in parallel.
+        """
         ...
 
     def open_file(self, path: str, size_bytes: int | None = None) -> Any:
-        """A seekable pyarrow file over the object, to be closed by the caller. Raises ObjectNotFound.
+        """Open the object as a seekable pyarrow file. The caller closes the file. Raises ObjectNotFound.
 
-        `size_bytes`, where it is known, spares asking for it: then a missing object may raise at the first read only,
-        and of one that has another size the end may be cut off.
+        A known `size_bytes` saves one request for the size. A missing object may then raise only at the first read. If
+        the size is wrong, the end of the object may be cut off.
         """
         ...
 
     def head(self, path: str) -> ObjectMeta | None:
-        """The object's size and time, or None where there is no such object."""
+        """Return the object's size and modification time, or None if the object does not exist."""
         ...
 
     def put_if_absent(self, path: str, data: bytes | ChunkedBytes, durable: bool = True) -> None:
-        """Create the object whole, or raise ObjectExists and change nothing. Of any number of writers one succeeds.
+        """Create the whole object, or raise ObjectExists and change nothing. One of any number of writers succeeds.
 
-        ObjectExists may speak of the caller's own object, where a remote store repeated a request whose answer was
-        lost. StorageRefused says that nothing was created; any other StorageError leaves that open, and who must know
-        reads the object back. Without `durable` a power cut may leave a torn object, for what can be done without.
-        Of `ChunkedBytes` a disk gets one after the other; other stores want them whole.
+        ObjectExists may refer to the caller's own object, if a remote store repeated a request after a lost response.
+        After StorageRefused nothing was created. After any other StorageError the outcome is unknown: read the object
+        back to find out. Without `durable` a power failure may leave a torn object, so use it only for objects the
+        table can do without. A disk writes `ChunkedBytes` chunk by chunk; other stores join the chunks first.
         """
         ...
 
     def require_conditional_puts(self, directory: str) -> None:
-        """Let pass a store whose `put_if_absent` is known to keep what is there, or is seen to, in `directory`.
+        """Verify in `directory` that `put_if_absent` of this store never replaces an object. Pass if this is known.
 
-        It is for those who have nothing else to keep two writers apart. Raises StorageRefused where it does not, and
-        StorageError where that cannot be seen; nothing is left of it.
+        For callers with no other protection against concurrent writers. Raises StorageRefused if the store replaces
+        objects, StorageError if the check has no result. The check leaves no object.
         """
         ...
 
     def copy_if_absent(self, src: str, dst: str) -> None:
-        """Create `dst` with what `src` holds, as `put_if_absent` does; `src` stays. Raises ObjectNotFound for `src`.
+        """Create `dst` with the bytes of `src`, like `put_if_absent`. `src` remains. Raises ObjectNotFound for `src`.
 
-        Both are objects that no writer changes: on a local disk they may be one file with two names.
+        No writer may change either object: on a local disk both may be one file with two names.
         """
         ...
 
     def put(self, path: str, data: bytes) -> None:
-        """Create or replace the object; a reader sees the old bytes or the new ones, whole.
+        """Create or replace the object. A reader sees either all old bytes or all new bytes.
 
-        StorageRefused says that the object is as it was.
+        After StorageRefused the object is unchanged.
         """
         ...
 
     def put_file(self, path: str, local_file: str | os.PathLike[str]) -> None:
-        """As `put`, with the bytes of a file on this machine: memory bounded, whatever its size.
+        """Create or replace the object with the bytes of a file on this machine, like `put`, in bounded memory.
 
-        The file stays. Raises StorageError where it cannot be read.
+        The file remains. Raises StorageError if the file cannot be read.
         """
         ...
 
     def delete(self, paths: Sequence[str]) -> None:
-        """Remove the objects; one that is missing is no error."""
+        """Delete the objects. A missing object is not an error."""
         ...
 
     def move(self, src: str, dst: str) -> None:
-        """Give a freshly written object its final name. Raises ObjectNotFound for `src`, ObjectExists for `dst`.
+        """Rename a freshly written object to its final name. Raises ObjectNotFound for `src`, ObjectExists for `dst`.
 
-        Remote stores copy and delete; where the store cannot copy conditionally (S3) the check of `dst` and the copy
-        are two steps, so `dst` must be a unique name. Not for commits: those are `put_if_absent`.
+        Remote stores copy and delete. If a store cannot copy conditionally (S3), the check of `dst` and the copy are
+        two steps, so `dst` must be a unique name. Commits use `put_if_absent` instead.
         """
         ...
 
     def at(self, url: str) -> tuple[ObjectStore, str]:
-        """The store and the path in it of an absolute `url`, inside this root or not, with the same credentials.
+        """Return the store and path of an absolute `url`, inside this root or not, with the same credentials.
 
-        A URL with a scheme (`file:/x`, `s3://b/k`) is percent-decoded; a path that starts with '/' is literal.
-        Raises InvalidArgument for anything else.
+        A URL with a scheme (`file:/x`, `s3://b/k`) is percent-decoded; a path starting with '/' is literal. Raises
+        InvalidArgument for any other text.
         """
         ...
 
 
 def open_local(local_file: str | os.PathLike[str]) -> BinaryIO:
-    """The file on this machine, for `put_file` to read; raises StorageError where it cannot be opened."""
+    """Open the file on this machine for `put_file`. Raises StorageError if the file cannot be opened."""
     try:
         return Path(local_file).open("rb")
     except OSError as error:
@@ -174,13 +182,13 @@ def open_local(local_file: str | os.PathLike[str]) -> BinaryIO:
 
 
 def checked_range(start: int, length: int) -> None:
-    """Raises InvalidArgument for what is no range of bytes."""
+    """Raise InvalidArgument if `start` or `length` is negative."""
     if start < 0 or length < 0:
         raise InvalidArgument(f"expected a range of bytes, found start {start} and length {length}")
 
 
 def checked_path(path: str) -> str:
-    """`path` itself, where it is a relative path of whole segments.
+    """Return `path` if it is a relative path of whole segments.
 
     Raises PathNotAllowed for a '..' segment, InvalidArgument for an empty or '.' segment or a NUL character.
     """
@@ -195,6 +203,6 @@ def checked_path(path: str) -> str:
 
 
 def checked_prefix(prefix: str) -> str:
-    """`prefix` without its trailing slash, '' for the root; raises as `checked_path` does."""
+    """Return `prefix` without its trailing slash, '' for the root. Raises the errors of `checked_path`."""
     prefix = prefix.removesuffix("/")
     return checked_path(prefix) if prefix else ""

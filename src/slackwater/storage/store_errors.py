@@ -1,7 +1,7 @@
-"""What a store answered that went wrong, in one sentence: what, where, what to do; and no secret.
+"""Errors of a remote store as one message: the failure, the location and the remedy, without secrets.
 
-obstore gives the answer as text only: the status, and the body, in which S3, Google's store and Azure say a code of
-their documents. What else is in it (signed URLs, headers that were signed) may be secret, and is left out.
+obstore returns the response as text only: the status, and a body with an error code of S3, Google's store or Azure. The
+rest of the text (signed URLs, signed headers) may contain secrets, and is left out.
 
 Source: S3 "Error responses", Azure "Common REST API error codes", Cloud Storage XML API "HTTP status and error codes".
 """
@@ -15,11 +15,11 @@ from xml.sax.saxutils import unescape
 _STATUS = re.compile(r"status code: (\d{3})")
 _RETRIED = re.compile(r"after [1-9]\d* retries")
 _BODY = re.compile(r"(status code: \d{3}[^:<]*):?\s*<.*", re.DOTALL)
-# The answer to a batch that obstore has taken apart.
+# Error response to a batch, already parsed by obstore.
 _BATCH = re.compile(r": ([^:]*) \(code: (\w+)\)")
 _QUERY = re.compile(r"\?[^\s\"')]+")
 _USER = re.compile(r"//[^/\s@]*:[^/\s@]*@")
-# Where machines in clouds ask for their role's credentials.
+# Addresses where cloud machines request credentials of their role.
 _ROLE = re.compile(
     r"169\.254\.|metadata\.google\.internal|/computeMetadata/|/latest/api/token|fd00:ec2::", re.IGNORECASE
 )
@@ -56,7 +56,7 @@ _REMEDIES = {
 
 @dataclass(frozen=True, slots=True)
 class StoreErrorResponse:
-    """A store's answer: its `status`, `code` and `message`, as far as it says them; `was_retried` after others."""
+    """A store's error response: `status`, `code` and `message` if present. `was_retried` if earlier attempts failed."""
 
     status: int | None
     code: str
@@ -66,17 +66,17 @@ class StoreErrorResponse:
 
     @property
     def names_no_bucket(self) -> bool:
-        """Whether the store says that the bucket or container is not there."""
+        """Return whether the response reports a missing bucket or container."""
         return self.code in _NO_BUCKET
 
     @property
     def is_not_implemented(self) -> bool:
-        """Whether the store does not know what it was asked for."""
+        """Return whether the store does not implement the request."""
         return self.status == _NOT_IMPLEMENTED or self.code == "NotImplemented"
 
     @property
     def remedy(self) -> str | None:
-        """What to do about a request that the store will not serve; None where it failed in another way."""
+        """Remedy for a request rejected by the store; None for any other failure."""
         if _ROLE.search(self.text):
             return _NO_CREDENTIALS
         if self.code in _REMEDIES:
@@ -87,7 +87,7 @@ class StoreErrorResponse:
 
     @property
     def was_reached(self) -> bool:
-        """Whether the store has said anything."""
+        """Return whether the store has sent a response."""
         return self.status is not None or "error sending request" not in self.text
 
     def __str__(self) -> str:
@@ -100,12 +100,12 @@ class StoreErrorResponse:
 
 
 def is_panic(error: BaseException) -> bool:
-    """Return whether an error is a panic of obstore, which PyO3 derives from BaseException, and of no public class."""
+    """Return whether an error is a panic of obstore, which PyO3 derives from BaseException, in no public class."""
     return type(error).__name__ == "PanicException"
 
 
 def answer_of(error: BaseException) -> StoreErrorResponse:
-    """What a store said, by the exception of obstore."""
+    """Parse a store's response out of an exception of obstore."""
     text = str(error)
     status = _STATUS.search(text)
     code, message = _element(text, "Code"), _element(text, "Message")
@@ -118,7 +118,7 @@ def answer_of(error: BaseException) -> StoreErrorResponse:
 
 def _element(text: str, name: str) -> str:
     found = re.search(rf"<{name}>(.*?)</{name}>", text, re.DOTALL)
-    # Azure's messages go on with the request's id and the time.
+    # Azure appends the request id and the time in further lines.
     return unescape(found[1], {"&#34;": '"', "&#39;": "'", "&quot;": '"'}).partition("\n")[0].strip() if found else ""
 
 

@@ -1,7 +1,7 @@
-"""Stores as a read-only WebHDFS of this machine, for a JVM of this machine that has no file system for them.
+"""Read-only WebHDFS server for a JVM of this machine without a file system for a store.
 
-WebHDFS is the protocol by which Hadoop's own client reads an HDFS over HTTP, and every Spark has that client. Here each
-store is a directory of it. Source: Apache Hadoop, "WebHDFS REST API" (GETFILESTATUS, LISTSTATUS, OPEN).
+Hadoop's own client, which every Spark contains, reads HDFS over HTTP by the WebHDFS protocol. Each store is a directory
+of this server. Source: Apache Hadoop, "WebHDFS REST API" (GETFILESTATUS, LISTSTATUS, OPEN).
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from slackwater.storage.store import ObjectMeta, ObjectStore
 
 _PREFIX = "/webhdfs/v1/"
 _OUTSIDE = "@"
-# A range is fetched in parts, as no client says how much of it is wanted: the first is small, each next one larger.
+# A range is fetched in growing parts, because clients do not send the length they need.
 _FIRST_BYTES, _MOST_BYTES = 512 << 10, 8 << 20
 _OTHER_BYTES = re.compile(r"[\x80-\xff]")
 _BLOCK_BYTES = 128 << 20
 _MOST_HEADS = 100_000
-# A reader of Parquet asks twice for the end, and then for what is before it, which may be in it.
+# A Parquet reader reads the end of a file twice, then the part before the end, which the cached end may contain.
 _END_BYTES, _MOST_ENDS = 64 << 10, 256
 _IDLE_S = 300
 K = TypeVar("K")
@@ -38,9 +38,9 @@ _LOG = logging.getLogger(__name__)
 
 
 class WebHdfs:
-    """Serves stores to processes of this machine, which name `header` in each request; it ends with the process.
+    """Serves stores to processes of this machine that send `header` with each request. Stops when the process exits.
 
-    The name of the header is the secret: Hadoop's client sends a header that a setting names, and shows it nowhere.
+    The name of the header is the secret: Hadoop's client sends a header named by a setting, and never displays it.
     """
 
     def __init__(self) -> None:
@@ -57,11 +57,11 @@ class WebHdfs:
 
     @property
     def url(self) -> str:
-        """The root of all stores."""
+        """Root URL of all stores."""
         return f"webhdfs://127.0.0.1:{self._server.server_address[1]}"
 
     def root(self, store: ObjectStore) -> str:
-        """The URL of the root of `store`, the same for stores of one place with the same credentials."""
+        """Return the URL of the root of `store`. Stores of one location with the same credentials share one URL."""
         key = _key(store)
         with self._lock:
             if key not in self._numbers:
@@ -70,24 +70,24 @@ class WebHdfs:
             return f"{self.url}/{self._numbers[key]}"
 
     def pin_status(self, root: str, meta: ObjectMeta) -> None:
-        """Take this for what the store at the URL `root` says of the object, which it need not be asked for again."""
+        """Cache `meta` as the unchanging status of an object in the store at URL `root`, to save requests."""
         self._keep(self._heads, f"{root.rpartition('/')[2]}/{meta.path}", meta, _MOST_HEADS)
 
     @staticmethod
     def outside(root: str, url: str) -> str:
-        """The URL of an object outside of the store at the URL `root`, by its credentials; `url` is literal."""
+        """Return the URL of an object outside of the store at `root`, with its credentials; `url` is literal."""
         scheme, _, rest = url.partition("://")
         return f"{root}{_OUTSIDE}{scheme}/{rest}"
 
     def close(self) -> None:
-        """Serve nothing any more."""
+        """Shut down the server."""
         self._server.shutdown()
         self._server.server_close()
 
     def place(self, path: str) -> tuple[ObjectStore, str]:
-        """The store, and the path in it, of what is at `path` below all roots.
+        """Return the store and the path in it of `path`, which starts with the number of a store.
 
-        Raises ObjectNotFound where there is no such store, PathNotAllowed, InvalidArgument.
+        Raises ObjectNotFound if the store does not exist, PathNotAllowed, InvalidArgument.
         """
         head, _, rest = path.partition("/")
         number, outside, scheme = head.partition(_OUTSIDE)
@@ -97,7 +97,7 @@ class WebHdfs:
         return open_resolved(store, f"{scheme}://{rest}") if outside else (store, rest)
 
     def head(self, path: str) -> ObjectMeta | None:
-        """What the store says now of the object at `path`, unless it was told before that it will not change."""
+        """Return the pinned status of the object at `path`, else its current status. None if the object is missing."""
         found = self._known(self._heads, path)
         if found is None:
             store, rest = self.place(path)
@@ -107,7 +107,7 @@ class WebHdfs:
         return found
 
     def opened(self, path: str) -> ObjectMeta:
-        """The object at `path` as it was when its reader was told of it. Raises ObjectNotFound."""
+        """Return the status of the object at `path` as last reported to its reader. Raises ObjectNotFound."""
         found = self._known(self._heads, path) or self._known(self._asked, path) or self.head(path)
         if found is None:
             store, rest = self.place(path)
@@ -115,7 +115,7 @@ class WebHdfs:
         return found
 
     def read(self, path: str, meta: ObjectMeta, start: int, length: int) -> bytes:
-        """A range of the object at `path`, of which `meta` is told. Raises ObjectNotFound, StorageError."""
+        """Return a range of the object at `path` with status `meta`. Raises ObjectNotFound, StorageError."""
         store, rest = self.place(path)
         before_end = max(0, meta.size_bytes - _END_BYTES)
         if start < before_end or not length:
@@ -143,18 +143,18 @@ class _Server(ThreadingHTTPServer):
     served: WebHdfs
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: a reader that has what it wants closes the connection, and is told of errors by its end."""
+        """Log nothing. Readers often close connections early, and detect errors by the missing end of the response."""
 
 
 class _Requests(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    # A head and what follows it go at once, and do not wait for the reader's word of the head.
+    # Without Nagle's algorithm the body does not wait for the acknowledgement of the header.
     disable_nagle_algorithm = True
     timeout = _IDLE_S
     server: _Server
 
     def do_GET(self) -> None:
-        # Hadoop's client sends letters of other scripts unescaped, and http.server takes each byte for one.
+        # Hadoop's client sends non-ASCII letters unescaped, and http.server decodes each byte as one character.
         self.path = _OTHER_BYTES.sub(lambda found: f"%{ord(found[0]):02X}", self.path)
         url = urlsplit(self.path)
         asked = {name.lower(): values[-1] for name, values in parse_qs(url.query).items()}
@@ -169,7 +169,7 @@ class _Requests(BaseHTTPRequestHandler):
             return self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, "java.io.IOException", str(error))
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
     def _answer(self, operation: str, path: str, asked: dict[str, str]) -> None:
         if operation == "OPEN":
@@ -203,9 +203,9 @@ class _Requests(BaseHTTPRequestHandler):
         size = _FIRST_BYTES
         part = served.read(path, meta, start, min(left, size))
         self._begin(HTTPStatus.OK, left)
-        # What goes wrong from here on ends the connection, and the reader sees that bytes are missing.
+        # A later error closes the connection, so that the reader detects the missing bytes.
         self.close_connection = True
-        # A reader may work on rows for as long as it likes before it takes more.
+        # No timeout, because a reader may process rows for any time before it reads on.
         self.connection.settimeout(None)
         try:
             while part:
@@ -216,12 +216,12 @@ class _Requests(BaseHTTPRequestHandler):
         except SlackwaterError as error:
             _LOG.warning("a file that Spark reads breaks off: %s", error)
         except OSError:
-            pass  # It has what it wants.
+            pass  # The reader closed the connection early.
         self.connection.settimeout(self.timeout)
         return None
 
     def _redirect(self) -> None:
-        """The client expects that a node with names sends it to one with data."""
+        """Redirect to this server, because the client expects the name node to redirect to a data node."""
         self.send_response_only(HTTPStatus.TEMPORARY_REDIRECT)
         self.send_header("Location", f"http://{self.headers['Host']}{self.path}&direct=true")
         self.send_header("Content-Length", "0")
@@ -237,14 +237,14 @@ class _Requests(BaseHTTPRequestHandler):
         self._tell({"RemoteException": {"exception": name, "javaClassName": java_class, "message": message}}, status)
 
     def _begin(self, status: HTTPStatus, length: int) -> None:
-        # No Content-Type: Spark's shaded client lacks the classes that it would take this apart with.
+        # No Content-Type, because Spark's shaded client lacks the classes to parse one.
         self.send_response_only(status)
         self.send_header("Content-Length", str(length))
         self.end_headers()
 
 
 def _key(store: ObjectStore) -> bytes | int:
-    """What two stores of one place with the same credentials have in common."""
+    """Return the identity of a store: equal for stores of one location with the same credentials."""
     try:
         return pickle.dumps(store)
     except SlackwaterError:
