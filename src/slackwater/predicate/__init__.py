@@ -1,1 +1,1 @@
-"""Conditions on rows, and what they say about files: the tree, literals, columns, SQL text."""
+"""Predicates for data skipping: the predicate type, literals, column resolution, and translation of SQL conditions."""

@@ -1,4 +1,4 @@
-"""Column names of a predicate, resolved against the schema of the table."""
+"""Resolves column names of a predicate against the table schema."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from slackwater.protocol.schema.schema import DataType, DecimalType, PrimitiveTy
 
 @dataclass(frozen=True, slots=True)
 class ResolvedColumn:
-    """A column as the schema spells it; `type` is None for what lies inside an array or a map."""
+    """A column with the names of the schema. `type` is None inside an array or a map.
+
+    `comparable` is False if Spark's equality differs from equality of the stored values.
+    """
 
     path: tuple[str, ...]
     type: DataType | None
@@ -21,15 +24,15 @@ class ResolvedColumn:
 
     @property
     def is_leaf(self) -> bool:
-        """Whether the column holds plain values, which is what statistics speak of."""
+        """Return whether the type is primitive or decimal, but not void. Only such columns have statistics."""
         return isinstance(self.type, (PrimitiveType, DecimalType)) and str(self.type) != "void"
 
 
 def resolve_column(schema: StructType, names: Sequence[str]) -> ResolvedColumn:
-    """The column that `names` leads to, whatever their case; an exact spelling goes first.
+    """Return the column with the path `names`, in any case; an exact spelling has priority.
 
-    `comparable` is False where equality is not equality of the stored values (collated and CHAR(n) text), so that
-    statistics cannot answer. Raises InvalidArgument for an unknown column, with the names there are.
+    `comparable` is False if Spark's equality differs from equality of the stored values (collated and CHAR(n) text).
+    Statistics of such a column are not usable. Raises InvalidArgument for an unknown column, with the existing names.
     """
     struct = schema
     path: list[str] = []
@@ -59,7 +62,7 @@ def resolve_column(schema: StructType, names: Sequence[str]) -> ResolvedColumn:
 
 
 def closest(name: str, known: Sequence[str]) -> str | None:
-    """The one of `known` that was meant by a mistyped `name`, whatever the case; None where none is like it."""
+    """Return the name of `known` most similar to a mistyped `name`, in any case. None if no name is similar."""
     folded = {each.lower(): each for each in known}
     found = difflib.get_close_matches(name.lower(), folded, n=1)
     return folded[found[0]] if found else None

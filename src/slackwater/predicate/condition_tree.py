@@ -1,4 +1,4 @@
-"""Conditions as small trees, whatever they were written in: SQL text, Columns of classic or of Connect sessions."""
+"""Condition trees: the common form of SQL conditions and of Columns from classic and Connect sessions."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 from slackwater.predicate.predicate import Value
 
-# Operations of a tree are functions, by Spark's names in lower case, and these, which no function can be called.
-# What is none of them goes by the name of its class, which says nothing to readers of the tree.
+# Operations are Spark's function names in lower case, or one of these names in upper case. Any other node has the name
+# of its class, without a meaning for readers of the tree.
 NAME, EXTRACT, LITERAL, CAST, ALIAS, SQL = "NAME", "EXTRACT", "LITERAL", "CAST", "ALIAS", "SQL"
 
 
 @dataclass(frozen=True, slots=True)
 class ConditionTree:
-    """One operation and its operands. `payload`: names, a `LiteralValue`, a type or text, by `operation`.
+    """An operation and its operands. `payload`: names, a `LiteralValue`, a type or text, by `operation`.
 
-    `text` writes the condition as its author did, where that is known.
+    `text` returns the condition in the author's spelling, if known.
     """
 
     operation: str
@@ -28,14 +28,14 @@ class ConditionTree:
 
 @dataclass(frozen=True, slots=True)
 class LiteralValue:
-    """What a literal says; `single` for a FLOAT, which Spark compares with whole numbers as floats."""
+    """The value of a literal. `single` for a FLOAT, which Spark compares with integers in single precision."""
 
     value: Value | None
     single: bool = False
 
 
 def operands(tree: ConditionTree) -> Iterator[ConditionTree]:
-    """The operands of a chain of one and the same operation, in order."""
+    """Yield the operands of a chain of the same operation, in order."""
     pending = [tree]
     while pending:
         node = pending.pop()
@@ -46,7 +46,7 @@ def operands(tree: ConditionTree) -> Iterator[ConditionTree]:
 
 
 def column_names(tree: ConditionTree) -> tuple[str, ...] | None:
-    """The parts of a column reference; None where `tree` is something else."""
+    """Return the parts of a column reference, or None if `tree` is not a column reference."""
     if tree.operation == NAME:
         names: tuple[str, ...] = tree.payload
         return names

@@ -1,7 +1,7 @@
-"""Literals of a predicate, brought to the type of the column they meet.
+"""Converts literals of a predicate to the type of the compared column.
 
-A literal is converted only where the comparison then means exactly what Spark means by the original one, under
-ANSI mode and without it. What cannot be converted so is refused (None), and the condition becomes `Unprunable`.
+A literal is converted only if the comparison keeps exactly Spark's meaning, with and without ANSI mode. Any other
+literal results in None, and the condition becomes `Unprunable`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ INTEGRAL_RANGES = {
     "integer": (-(2**31), 2**31 - 1),
     "long": (-(2**63), 2**63 - 1),
 }
-# Spark compares a long with a double as doubles: below this magnitude that is the exact comparison.
+# Spark compares a long with a double as doubles, which is exact below this magnitude.
 EXACT_DOUBLE_LIMIT = 2**53
 
 _EXACT_FLOAT_LIMIT = 2**24
@@ -40,11 +40,11 @@ _TIMESTAMP_TEXT = re.compile(
 
 
 def coerce_literal(value: Value, data_type: DataType, zone: str = "UTC") -> Value | None:
-    """`value` as a literal that compares with a column of `data_type` exactly as Spark compares the two.
+    """Convert `value` to a literal that compares with a column of `data_type` exactly like `value` does in Spark.
 
-    Integral columns keep fractions (`5.5` stays `Decimal("5.5")`); columns of doubles and floats get a float, which
-    compares as a double; timestamps come back in UTC, zoneless text and dates being read in the session's `zone`.
-    None where no literal says the same.
+    Integral columns keep fractions (`5.5` stays `Decimal("5.5")`). Columns of doubles and floats get a float, which
+    compares as a double. Timestamps are converted to UTC; text without a zone and dates are read in the session's
+    `zone`. Return None if no literal has the same meaning.
     """
     if isinstance(data_type, DecimalType):
         return _for_decimal(value, data_type)
@@ -71,10 +71,10 @@ def coerce_literal(value: Value, data_type: DataType, zone: str = "UTC") -> Valu
 
 
 def coerce_literals(values: Sequence[Value], data_type: DataType, zone: str = "UTC") -> tuple[Value, ...] | None:
-    """The literals of an IN list, as `coerce_literal` does one; None where any of them cannot be said.
+    """Convert the literals of an IN list like `coerce_literal`. Return None if one of the literals has no equivalent.
 
-    Spark brings the column and the whole list to one common type: text beside other types makes that type text in
-    one of its modes, and digits of all the literals must fit one decimal.
+    Spark casts the column and the whole list to one common type. In one of Spark's modes text beside other types makes
+    this type text, and one decimal type must hold the digits of all literals.
     """
     if len({isinstance(value, str) for value in values}) > 1:
         return None
@@ -100,7 +100,7 @@ def coerce_literals(values: Sequence[Value], data_type: DataType, zone: str = "U
 
 
 def cast_literal(value: Value, data_type: DataType, zone: str = "UTC") -> Value | None:
-    """The value of `CAST(value AS data_type)` in Spark; None where it is NULL, an error, or not known here."""
+    """Return the value of `CAST(value AS data_type)` in Spark. None for NULL, an error, or an unsupported cast."""
     if isinstance(data_type, DecimalType):
         return _cast_to_decimal(value, data_type)
     if not isinstance(data_type, PrimitiveType):
@@ -136,7 +136,7 @@ def _for_integral(value: Value, name: str) -> Value | None:
         return int(value) if abs(value) < EXACT_DOUBLE_LIMIT else None
     if isinstance(value, (int, Decimal)):
         low, high = INTEGRAL_RANGES["long"]
-        # Beyond the range of a long Spark puts a constant in the place of the comparison, true for null too.
+        # Beyond the range of a long, Spark replaces the comparison by a constant, also for null.
         if not low <= value <= high or not _fit_one_decimal([(_LONG_DIGITS, 0), _shape(value)]):
             return None
         return int(value) if value == int(value) else value
@@ -158,13 +158,13 @@ def _for_float(value: Value) -> float | None:
     double = _for_double(value)
     if double is None or isinstance(value, (float, Decimal)):
         return double
-    # An integer or a text meets the column as a float or as a double, depending on the ANSI mode.
+    # Spark compares integers and text as float or as double, depending on the ANSI mode.
     exact = abs(double) <= _EXACT_FLOAT_LIMIT if isinstance(value, int) else _round_to_float(double) == double
     return double if exact else None
 
 
 def _cast_to_float(value: Value) -> float | None:
-    """The float nearest to `value`; None where the double nearest to it may lie beside another float."""
+    """Return the float nearest to `value`. None if rounding by way of a double may result in another float."""
     double = _for_double(value)
     if double is None or isinstance(value, float):
         return None if double is None else _round_to_float(double)
@@ -191,7 +191,7 @@ def _shape_of(data_type: DecimalType) -> tuple[int, int]:
 
 
 def _shape(value: int | Decimal) -> tuple[int, int]:
-    """Digits before and behind the point that Spark gives the type of this literal."""
+    """Return the digits before and after the decimal point of the literal's type in Spark."""
     if isinstance(value, int):
         return max(_LONG_DIGITS, len(str(abs(value)))), 0
     _, digits, exponent = value.as_tuple()
@@ -201,7 +201,7 @@ def _shape(value: int | Decimal) -> tuple[int, int]:
 
 
 def _fit_one_decimal(shapes: Sequence[tuple[int, int]]) -> bool:
-    """Whether one decimal type holds them all; where none does, Spark drops digits before it compares."""
+    """Return whether one decimal type holds all shapes. If not, Spark drops digits before the comparison."""
     return max(whole for whole, _ in shapes) + max(scale for _, scale in shapes) <= _MAX_DIGITS
 
 

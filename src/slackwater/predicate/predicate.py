@@ -1,7 +1,7 @@
-"""What a scan can be asked for: one small predicate type, made from SQL text or from a Spark Column.
+"""Predicate type of a scan, created from SQL text or from a Spark Column.
 
-A predicate here only decides which *files* may hold a match. `Unprunable` stands for every condition that cannot be
-said in these terms: it may hold for any row, so it never prunes. The reader evaluates the real condition on the rows.
+A predicate only decides which *files* may contain a match. `Unprunable` represents every condition unsupported for
+pruning: any row may match, so no file is pruned. The reader evaluates the original condition on the rows.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from decimal import Decimal
 from typing import Literal as OneOf
 
 Value = bool | int | float | str | bytes | Decimal | dt.date | dt.datetime
-"""A literal. A zoneless datetime is a `timestamp_ntz`; one with a zone is a `timestamp`."""
+"""A literal. A datetime without a zone is a `timestamp_ntz`, a datetime with a zone is a `timestamp`."""
 
 ComparisonOperator = OneOf["=", "<=>", "!=", "<", "<=", ">", ">="]
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`column op value`; `column` is the path of a leaf column by display names, e.g. `("a", "b")` for `a.b`."""
+    """`column op value`. `column` is the path of a leaf column by display names, e.g. `("a", "b")` for `a.b`."""
 
     column: tuple[str, ...]
     operator: ComparisonOperator
@@ -28,7 +28,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class In:
-    """`column IN (values)`; `has_null` where the list holds a NULL, so that the negation never holds."""
+    """`column IN (values)`. `has_null` if the list contains a NULL, so the negation is never true."""
 
     column: tuple[str, ...]
     values: tuple[Value, ...]
@@ -44,7 +44,7 @@ class IsNull:
 
 @dataclass(frozen=True, slots=True)
 class StartsWith:
-    """`column LIKE 'prefix%'`: text columns only."""
+    """`column LIKE 'prefix%'`, for text columns only."""
 
     column: tuple[str, ...]
     prefix: str
@@ -52,14 +52,14 @@ class StartsWith:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """TRUE, FALSE or NULL, whatever the row."""
+    """TRUE, FALSE or NULL for any row."""
 
     value: bool | None
 
 
 @dataclass(frozen=True, slots=True)
 class Unprunable:
-    """A condition that says nothing about files; `text` is for explanations."""
+    """A condition unsupported for pruning. `text` is for explanations."""
 
     text: str = ""
 
@@ -89,7 +89,7 @@ Predicate = Comparison | In | IsNull | StartsWith | Constant | Unprunable | Not 
 
 
 def columns_of(predicate: Predicate) -> frozenset[tuple[str, ...]]:
-    """The column paths that `predicate` speaks of."""
+    """Return the paths of all columns in `predicate`."""
     if isinstance(predicate, (And, Or)):
         return frozenset().union(*(columns_of(child) for child in predicate.children))
     if isinstance(predicate, Not):
@@ -100,7 +100,7 @@ def columns_of(predicate: Predicate) -> frozenset[tuple[str, ...]]:
 
 
 def is_understood(predicate: Predicate) -> bool:
-    """Whether no part of the condition is unknown: it is of columns and literals, and the same whenever it is asked."""
+    """Return whether every part of the condition is a deterministic condition on columns and literals."""
     if isinstance(predicate, (And, Or)):
         return all(map(is_understood, predicate.children))
     if isinstance(predicate, Not):
@@ -109,8 +109,9 @@ def is_understood(predicate: Predicate) -> bool:
 
 
 def not_true(predicate: Predicate) -> Predicate:
-    """A condition that holds for every row for which `predicate` is false or NULL: of a file for which it cannot hold,
-    every row makes `predicate` true.
+    """Return a condition true for every row for which `predicate` is false or NULL.
+
+    If the condition cannot be true in a file, `predicate` is true for every row of the file.
     """
     return Or((Not(predicate), *_may_be_null(predicate)))
 

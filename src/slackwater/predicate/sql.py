@@ -1,4 +1,4 @@
-"""SQL text as a predicate: `a.b < 5 AND s LIKE 'x%'`, in Spark's dialect."""
+"""Parses SQL text in Spark's dialect into a predicate: `a.b < 5 AND s LIKE 'x%'`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from slackwater.protocol.schema.schema import StructType
 
 
 def parse_predicate(text: str, schema: StructType, zone: str = "UTC") -> Predicate:
-    """The predicate that the SQL condition `text` says of the rows of a table with this `schema`.
+    """Parse the SQL condition `text` on rows of a table with this `schema`, like `translate`.
 
-    As `translate` does it; what a predicate cannot express becomes `Unprunable` with its text. Raises InvalidArgument
-    where `text` is not one SQL condition, with the position, and where a column is not in the schema, with the columns
-    there are; not inside functions, where names may be something else.
+    A part unsupported for pruning becomes `Unprunable` with its text. Raises InvalidArgument if `text` is not a single
+    SQL condition, with the position, or if a column is not in the schema, with the existing columns. Names inside
+    functions are not checked, because they may not be columns.
     """
     tree = read_sql(text)
     _require_columns(tree, schema)

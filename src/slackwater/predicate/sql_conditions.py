@@ -1,4 +1,4 @@
-"""SQL conditions, in Spark's dialect, as condition trees."""
+"""Converts SQL conditions in Spark's dialect to condition trees."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slackwater.predicate.condition_tree import CAST, LITERAL, NAME, ConditionTr
 from slackwater.predicate.predicate import Value
 from slackwater.protocol.sqlglot_adapter import SqlNode, column_path, exp, parse_sql
 
-# sqlglot's classes of trees, by their names.
+# Class names of sqlglot's expressions.
 _BINARY = {
     "EQ": "=",
     "NullSafeEQ": "<=>",
@@ -28,12 +28,14 @@ _BINARY = {
 _CHAINS = {"And": "and", "Or": "or"}
 _UNARY = {"Not": "not", "Neg": "negative"}
 _FUNCTIONS = ("isnull", "isnotnull")
-# Types whose length the parser drops.
+# Types without their length in the parser's result.
 _CHAR = re.compile(r"(?i)\b(?:var)?char")
 
 
 def read_sql(text: str) -> ConditionTree:
-    """The tree of the SQL condition `text`. Raises InvalidArgument where it is none, with the position."""
+    """Parse the SQL condition `text` into a tree. Raises InvalidArgument if `text` is not a condition, with the
+    position.
+    """
     node = parse_sql(text, "condition")
     try:
         return _ConditionBuilder(has_char=_CHAR.search(text) is not None).tree(node)
@@ -60,14 +62,14 @@ class _ConditionBuilder:
         return self._literal(node) or self._test(node) or self._other(node)
 
     def _literal(self, node: SqlNode) -> ConditionTree | None:
-        """A literal, but for casts of one."""
+        """Convert a literal. Casts of a literal belong to `_cast`."""
         if isinstance(node, exp.Null):
             return self._made(node, LITERAL, payload=LiteralValue(None))
         value = _value(node)
         return None if value is None else self._made(node, LITERAL, payload=LiteralValue(value))
 
     def _test(self, node: SqlNode) -> ConditionTree | None:
-        """A condition that is more than an operator and its operands, or a cast."""
+        """Convert a condition other than an operator with its operands, or a cast."""
         if isinstance(node, exp.NullSafeNEQ):
             return self._not(self._made(node, "<=>", [node.this, node.expression]))
         if isinstance(node, exp.Between) and not node.args.get("symmetric"):
@@ -117,8 +119,8 @@ class _ConditionBuilder:
 
 
 def _columns_within(node: SqlNode) -> Iterator[tuple[str, ...]]:
-    """The columns of what is not understood; without recursion, since chains of operators grow long."""
-    # In these, names are of columns, also where the whole is not understood; in functions they may be others.
+    """Yield the columns of an unsupported expression, without recursion because chains of operators are long."""
+    # Names within these operators are columns, even in an unsupported expression. Names within functions may not be.
     plain = (exp.Binary, exp.Unary, exp.Between, exp.In, exp.Cast)
     pending = [node]
     while pending:
@@ -143,7 +145,7 @@ def _value(node: SqlNode) -> Value | None:
 
 
 def _number(text: str) -> Value | None:
-    """A bare number as Spark types it: an exponent makes a double, a point a decimal, anything else an integer."""
+    """Return a number with Spark's type: a double with an exponent, a decimal with a point, else an integer."""
     if "e" in text.lower():
         return float(text)
     if "." not in text:

@@ -1,6 +1,6 @@
-"""SQL conditions taken apart: what AND joins, the sides of an equality, the names of a column; whether they are of now.
+"""Splits SQL conditions: conjuncts, sides of an equality, time dependence.
 
-Text is cut where the tokens and the tree of sqlglot agree, so every part is text as its author wrote it.
+Text is cut only if sqlglot's tokens and tree agree, so each part is text in the author's spelling.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from slackwater.protocol.sqlglot_adapter import SqlNode, exp, parse_sql, sql_tok
 
 _QUERY = re.compile(r"(?i)\(\s*(?:/\*|--|select\b|with\b|from\b)")
 _CLOCK = re.compile(r"(?i)\b(current_\w+|now|localtimestamp|curdate|unix_timestamp|to_unix_timestamp)\b")
-# A column that was called after such a function has its number behind the name.
+# In a plan, a column named after such a function has its id after the name: `now()#12`.
 _CLOCK_IN_PLAN = re.compile(r"\b(?:current_timestamp|now|localtimestamp|current_date|current_time)\((?!\)#)")
-# Texts that Spark's casts take for a time of today.
+# Texts cast by Spark to a current date or timestamp.
 _MOMENT_IN_PLAN = re.compile(r"(?i)\(\s*(?:now|today|tomorrow|yesterday)\b[^,()#]*(?: as (?:date|timestamp)|, None\b)")
 
 
 @dataclass(frozen=True, slots=True)
 class Equality:
-    """`a = b`, or `a <=> b` where it is `null_safe`."""
+    """`a = b`, or `a <=> b` if `null_safe`."""
 
     sides: tuple[str, str]
     null_safe: bool
 
 
 def is_time_dependent(text: str) -> bool:
-    """Whether an expression has another value in the next job, because it is about now."""
+    """Return whether the expression depends on the current time."""
     return _CLOCK.search(text) is not None
 
 
 def has_subquery(text: str) -> bool:
-    """Whether a condition has a query in it, as far as its tokens tell."""
+    """Return whether a condition contains a query, according to its tokens. False for invalid SQL."""
     if _QUERY.search(text) is None:
         return False
     try:
@@ -46,15 +46,15 @@ def has_subquery(text: str) -> bool:
 
 
 def plan_is_time_dependent(text: str) -> bool:
-    """Whether an analysed plan, as Spark writes it, has another value in the next job, because it is about now.
+    """Return whether an analyzed plan in Spark's notation depends on the current time.
 
-    Texts that look like such a function count as well.
+    Text similar to such a function also results in True.
     """
     return _CLOCK_IN_PLAN.search(text) is not None or _MOMENT_IN_PLAN.search(text) is not None
 
 
 def conjuncts(text: str) -> list[str]:
-    """The parts of `text` that AND joins, word for word; the whole where it cannot be taken apart."""
+    """Return the conjuncts of `text` verbatim, or the whole text if it cannot be split."""
     found: list[str] = []
     pending = [text]
     while pending:
@@ -69,7 +69,7 @@ def conjuncts(text: str) -> list[str]:
 
 
 def equality_of(text: str) -> Equality | None:
-    """The two sides of `a = b` or `a <=> b`."""
+    """Return the two sides of `a = b` or `a <=> b`, or None if `text` is not an equality."""
     root = parsed(text)
     if not isinstance(root, (exp.EQ, exp.NullSafeEQ)):
         return None
@@ -80,7 +80,7 @@ def equality_of(text: str) -> Equality | None:
 
 
 def parsed(text: str) -> SqlNode | None:
-    """The tree of one SQL condition; None where it is none."""
+    """Return the tree of a single SQL condition, or None if `text` is not a condition."""
     try:
         return parse_sql(text, "condition")
     except InvalidArgument:
@@ -96,7 +96,7 @@ def _unnested(node: SqlNode | None) -> SqlNode | None:
 
 
 def _split(text: str, kinds: tuple[str, ...]) -> list[str]:
-    """`text` between the tokens of `kinds` that stand outside of all parentheses, CASE and BETWEEN."""
+    """Split `text` at tokens of `kinds` outside of all parentheses, CASE and BETWEEN."""
     pieces: list[str] = []
     start = depth = betweens = 0
     previous = ""
@@ -119,7 +119,7 @@ def _split(text: str, kinds: tuple[str, ...]) -> list[str]:
 
 
 def _without_parentheses(text: str) -> str:
-    """`text` without parentheses around the whole of it."""
+    """Remove parentheses around the whole text."""
     while True:
         tokens = sql_tokens(text)
         kinds = [token.token_type.name for token in tokens]

@@ -1,6 +1,6 @@
-"""Conditions as predicates: the one set of rules for SQL text and for Columns.
+"""Translates conditions to predicates, with the same rules for SQL text and for Columns.
 
-A part that cannot be said exactly as Spark means it is `Unprunable`, which prunes nothing.
+A part without an exact equivalent of Spark's meaning is `Unprunable`, which prunes nothing.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _COMPARISONS: dict[str, ComparisonOperator] = {
     ">=": ">=",
 }
 _FLIPPED: dict[ComparisonOperator, ComparisonOperator] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-# The words of casts, in SQL and in the JSON of Spark's types. CHAR and VARCHAR are none: they cut and pad.
+# Type names of casts, in SQL and in the JSON of Spark's types. No CHAR and VARCHAR, because such casts cut and pad.
 _TYPES = {
     "tinyint": "byte",
     "byte": "byte",
@@ -87,11 +87,11 @@ _LEAST = frozenset(low for low, _ in INTEGRAL_RANGES.values())
 
 
 def translate(tree: ConditionTree, schema: StructType, zone: str = "UTC") -> Predicate:
-    """What the condition `tree` says of the rows of a table with this `schema`, exactly as Spark means it.
+    """Translate the condition `tree` on rows of a table with this `schema`, with exactly Spark's meaning.
 
-    Columns come out as the schema spells them; literals are typed by the column they meet (see `coerce_literal`);
-    timestamps without a zone are read in `zone`, the session's time zone. What cannot be said, or names something that
-    is not in the schema, is `Unprunable`.
+    Columns get the names of the schema. Literals get the type of the compared column (see `coerce_literal`). Timestamps
+    without a zone are read in `zone`, the session's time zone. A part without an equivalent, or with a name missing
+    from the schema, is `Unprunable`.
     """
     return _Translator(schema, zone).predicate(tree)
 
@@ -102,7 +102,7 @@ class _Translator:
     zone: str
 
     def predicate(self, tree: ConditionTree) -> Predicate:
-        """What `tree` says, as a condition."""
+        """Return `tree` as a predicate."""
         if tree.operation == "and":
             return And(tuple(self.predicate(operand) for operand in operands(tree)))
         if tree.operation == "or":
@@ -121,7 +121,7 @@ class _Translator:
         return _unknown(tree) if said is None else said
 
     def _condition(self, tree: ConditionTree) -> Predicate | None:
-        """What `tree` says about one column; None where that cannot be expressed."""
+        """Return the condition on one column, or None if the tree has no equivalent."""
         children = tree.children
         match tree.operation, len(children):
             case operation, 2 if operation in _COMPARISONS:
@@ -181,7 +181,7 @@ class _Translator:
         if column is None or column.type is None:
             return None
         if not literals:
-            # FALSE, but NULL of a NULL without the ANSI mode: the negation may hold or not.
+            # FALSE, but without ANSI mode NULL for a NULL: the negation may be true or not.
             return And((Constant(False), _unknown(whole)))
         known = [literal for literal in literals if literal is not None]
         values = [literal.value for literal in known if literal.value is not None]
@@ -251,27 +251,27 @@ def _unknown(tree: ConditionTree) -> Unprunable:
 
 
 def _can_meet(column: ResolvedColumn, literal: LiteralValue) -> bool:
-    """Whether the stored values are what Spark compares with `literal`.
+    """Return whether Spark compares the stored values themselves with `literal`.
 
-    A FLOAT meets a whole number as a float, and floats that are equal stand for many whole numbers.
+    Spark compares a FLOAT literal with integers in single precision, so many integers equal one float.
     """
     return column.comparable and (not literal.single or column.type in (FLOAT, DOUBLE))
 
 
 def _negated(literal: LiteralValue | None) -> LiteralValue | None:
-    """The literal with its sign changed; not of the least number of a type, which overflows or stays unchanged."""
+    """Negate the literal. None for the least integer of a type, because it overflows or stays unchanged."""
     if literal is None or literal.value is None:
         return literal
     if isinstance(literal.value, bool) or not isinstance(literal.value, (int, float, Decimal)):
         return None
     if isinstance(literal.value, Decimal):
-        # The minus sign rounds to the digits of the context.
+        # The minus operator rounds to the digits of the context, copy_negate() does not.
         return LiteralValue(literal.value.copy_negate())
     return None if literal.value in _LEAST else LiteralValue(-literal.value, literal.single)
 
 
 def _data_type(name: Any) -> DataType | None:
-    """The type that a cast names, as JSON of Spark's types or in words; None where no literal can be cast to it."""
+    """Parse the type of a cast, from JSON of Spark's types or from SQL. None if literals cannot be cast to the type."""
     word = name.strip().lower() if isinstance(name, str) else ""
     match = _DECIMAL.match(word)
     if match is None:
@@ -281,7 +281,7 @@ def _data_type(name: Any) -> DataType | None:
 
 
 def _like(path: tuple[str, ...], pattern: str, escape: str) -> Predicate | None:
-    """`LIKE pattern` where that is an equality or a prefix; None for any other pattern."""
+    """Return `LIKE pattern` if the pattern is an equality or a prefix, None for any other pattern."""
     plain: list[str] = []
     position = 0
     while position < len(pattern):
