@@ -1,1 +1,1 @@
-"""Statements of SQL taken apart: which tables they name, as of when, what they ask of each, what they change."""
+"""Parsers of SQL statements: tables, time travel, filters, required columns, and changes of rows and tables."""

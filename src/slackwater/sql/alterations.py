@@ -1,4 +1,4 @@
-"""ALTER TABLE and COMMENT ON TABLE taken apart."""
+"""Parsers of ALTER TABLE and COMMENT ON TABLE."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from slackwater.sql.lexer import SqlName, TokenCursor
 
 @dataclass(frozen=True)
 class AddColumns:
-    """ADD COLUMNS: definitions whose names are paths."""
+    """ADD COLUMNS: column definitions with paths for names."""
 
     columns: tuple[ColumnDefinition, ...]
 
 
 @dataclass(frozen=True)
 class DropColumns:
-    """DROP COLUMNS: paths in SQL."""
+    """DROP COLUMNS: column paths in SQL."""
 
     columns: tuple[str, ...]
     if_exists: bool
@@ -36,7 +36,7 @@ class DropColumns:
 
 @dataclass(frozen=True)
 class RenameColumn:
-    """RENAME COLUMN: a path in SQL, and a name."""
+    """RENAME COLUMN: a column path in SQL, and the new name."""
 
     column: str
     new: str
@@ -44,9 +44,9 @@ class RenameColumn:
 
 @dataclass(frozen=True)
 class ColumnClause:
-    """What a statement says of the column at a path in SQL; None and False: not that.
+    """Changes of the column at a path in SQL. None and False mean no change.
 
-    `default` is "" where it is to go.
+    `default` is "" to drop the default.
     """
 
     column: str
@@ -90,7 +90,7 @@ class UnsetProperties:
 
 @dataclass(frozen=True)
 class AddConstraint:
-    """ADD CONSTRAINT: the condition is SQL."""
+    """ADD CONSTRAINT, with the condition in SQL."""
 
     name: str
     condition: str
@@ -106,7 +106,7 @@ class DropConstraint:
 
 @dataclass(frozen=True)
 class ClusterBy:
-    """CLUSTER BY: paths in SQL; none for NONE."""
+    """CLUSTER BY: column paths in SQL, empty for NONE."""
 
     columns: tuple[str, ...]
 
@@ -121,7 +121,7 @@ class DropFeature:
 
 @dataclass(frozen=True)
 class CatalogAlteration:
-    """What changes the name or the place that a catalog has for the table: RENAME TO `name`, SET LOCATION."""
+    """A change of the catalog entry: RENAME TO `name`, or SET LOCATION."""
 
     words: str
     name: tuple[str, ...] | None = None
@@ -129,7 +129,7 @@ class CatalogAlteration:
 
 @dataclass(frozen=True)
 class UnsupportedAlteration:
-    """What no Delta table has, and what to use instead of it."""
+    """A clause unsupported for Delta tables, and the alternative."""
 
     words: str
     instead: str
@@ -168,7 +168,7 @@ _OTHERS = {
 
 
 def alteration_of(cursor: TokenCursor) -> tuple[SqlName, Alteration]:
-    """The ALTER TABLE at the cursor. Raises InvalidArgument where it is none."""
+    """Parse the ALTER TABLE at the cursor. Raises InvalidArgument for another statement."""
     cursor.expect("ALTER", "TABLE")
     table = cursor.name()
     found = _alteration(cursor)
@@ -244,7 +244,7 @@ def _alter_column(cursor: TokenCursor) -> Alteration:
 
 
 def _change_column(cursor: TokenCursor) -> Alteration:
-    """`CHANGE COLUMN a a type COMMENT …`, or what ALTER COLUMN says."""
+    """Parse `CHANGE COLUMN a a type COMMENT …`, or a clause of ALTER COLUMN."""
     start = cursor.at
     cursor.accept("COLUMN")
     column = cursor.name("a column")
@@ -323,7 +323,7 @@ _ACTIONS: dict[str, Callable[[TokenCursor], Alteration]] = {
 
 
 def comment_of(cursor: TokenCursor) -> tuple[SqlName, str | None]:
-    """The table and the text of the COMMENT ON TABLE at the cursor, None for NULL. Raises InvalidArgument."""
+    """Return the table and the text of the COMMENT ON TABLE at the cursor, None for NULL. Raises InvalidArgument."""
     cursor.expect("COMMENT", "ON", "TABLE")
     name = cursor.name()
     cursor.expect("IS")

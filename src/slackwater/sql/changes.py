@@ -1,4 +1,4 @@
-"""DELETE, UPDATE, MERGE and INSERT taken apart: names, conditions and values as they were written."""
+"""Parsers of DELETE, UPDATE, MERGE and INSERT. Names, conditions and values keep their original text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from slackwater.sql.lexer import OPENS_QUERY, SqlName, TokenCursor, is_behind_do
 
 UPDATE, DELETE, INSERT = "update", "delete", "insert"
 MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE = "matched", "not matched", "not matched by source"
-# Behind a condition MAP( and REDUCE( are functions of it.
+# After a condition, MAP( and REDUCE( are functions in the condition.
 _ENDS_CONDITION = OPENS_QUERY - {"MAP", "REDUCE"}
 _COMPARISONS = ("=", "==", "<=>", "<", "<=", ">", ">=", "<>", "!=", "IS", "IN")
 _ALIAS_ENDS = ("WHERE", "SET", "USING", "ON", "WHEN")
@@ -26,7 +26,7 @@ class Delete:
 
 @dataclass(frozen=True)
 class Update:
-    """`UPDATE table [alias] SET column = value, … [WHERE condition]`; columns are paths as they were written."""
+    """`UPDATE table [alias] SET column = value, … [WHERE condition]`. Columns are paths in their original text."""
 
     table: SqlName
     alias: str | None
@@ -36,7 +36,7 @@ class Update:
 
 @dataclass(frozen=True)
 class Clause:
-    """A WHEN of a MERGE; `values` None: all columns (`*`)."""
+    """A WHEN clause of a MERGE. `values` is None for all columns (`*`)."""
 
     kind: str
     action: str
@@ -46,7 +46,7 @@ class Clause:
 
 @dataclass(frozen=True)
 class Merge:
-    """`MERGE INTO table [alias] USING source [alias] ON condition WHEN …`; the source as a relation of a query."""
+    """`MERGE INTO table [alias] USING source [alias] ON condition WHEN …`. The source is a relation in SQL."""
 
     table: SqlName
     alias: str | None
@@ -58,9 +58,9 @@ class Merge:
 
 @dataclass(frozen=True)
 class Insert:
-    """INSERT: `columns` None where none are named, `replaces` the condition or columns of a REPLACE.
+    """INSERT. `columns` is None without a column list; the `replace_…` fields hold the condition or columns of REPLACE.
 
-    `query` is everything that gives the rows, common tables before INSERT included. `alias` and `query_alias` are the
+    `query` is the whole query for the rows, including common tables before INSERT. `alias` and `query_alias` are the
     names of the table and the rows in `replace_on`.
     """
 
@@ -79,7 +79,7 @@ class Insert:
 
 
 def delete_of(cursor: TokenCursor) -> Delete:
-    """The DELETE at the cursor. Raises InvalidArgument, as all of these functions, where it is none."""
+    """Parse the DELETE at the cursor. Raises InvalidArgument for another statement."""
     cursor.expect("DELETE", "FROM")
     table, alias = cursor.name(), _alias(cursor)
     condition = _where(cursor)
@@ -88,7 +88,7 @@ def delete_of(cursor: TokenCursor) -> Delete:
 
 
 def update_of(cursor: TokenCursor) -> Update:
-    """The UPDATE at the cursor."""
+    """Parse the UPDATE at the cursor. Raises InvalidArgument for another statement."""
     cursor.expect("UPDATE")
     table, alias = cursor.name(), _alias(cursor)
     cursor.expect("SET")
@@ -99,7 +99,7 @@ def update_of(cursor: TokenCursor) -> Update:
 
 
 def merge_of(cursor: TokenCursor) -> Merge:
-    """The MERGE at the cursor."""
+    """Parse the MERGE at the cursor. Raises InvalidArgument for another statement."""
     cursor.expect("MERGE")
     evolves = cursor.accept("WITH", "SCHEMA", "EVOLUTION")
     cursor.expect("INTO")
@@ -118,7 +118,7 @@ def merge_of(cursor: TokenCursor) -> Merge:
 
 
 def insert_of(cursor: TokenCursor) -> Insert:
-    """The INSERT at the cursor, which may stand at the WITH before it."""
+    """Parse the INSERT at the cursor, or the WITH before the INSERT. Raises InvalidArgument for another statement."""
     common = cursor.until("INSERT") if cursor.peek("WITH") else ""
     cursor.expect("INSERT")
     evolves = cursor.accept("WITH", "SCHEMA", "EVOLUTION")
@@ -149,7 +149,7 @@ def insert_of(cursor: TokenCursor) -> Insert:
 
 
 def _rows(cursor: TokenCursor, common: str, is_named: bool) -> tuple[str, str | None]:
-    """The query at the cursor, with the common tables before INSERT, and the alias behind it, if it `is_named`."""
+    """Return the query at the cursor with the common tables before INSERT, and its alias, if it `is_named`."""
     if cursor.ahead() not in {"(", *OPENS_QUERY}:
         raise cursor.unexpected("rows: VALUES or a query")
     opens_with, alias = cursor.peek("WITH"), None
@@ -161,12 +161,12 @@ def _rows(cursor: TokenCursor, common: str, is_named: bool) -> tuple[str, str | 
         cursor.done()
     else:
         query = cursor.rest()
-    # Of two WITH the inner one knows what the outer one defines.
+    # A nested WITH sees the tables of the outer WITH.
     return (f"{common} ({query})" if common and opens_with else f"{common} {query}".strip()), alias
 
 
 def _insert_alias(cursor: TokenCursor) -> str | None:
-    """The alias of the table, which only goes with REPLACE ON."""
+    """Parse the alias of the table, only valid with REPLACE ON."""
     if cursor.peek("AS"):
         return _alias(cursor)
     is_alias = not cursor.is_done and cursor.tokens[cursor.at].is_name and cursor.ahead(1) == "REPLACE"
@@ -174,7 +174,7 @@ def _insert_alias(cursor: TokenCursor) -> str | None:
 
 
 def _until_query(cursor: TokenCursor) -> str:
-    """The condition before a query, which may begin with a parenthesis too; steps to it."""
+    """Return the condition before a query, and advance to the query. Both may start with a parenthesis."""
     start = cursor.at
     while not cursor.is_done and not (cursor.at > start and _begins_rows(cursor)):
         if cursor.peek("("):
@@ -187,7 +187,7 @@ def _until_query(cursor: TokenCursor) -> str:
 
 
 def _begins_rows(cursor: TokenCursor) -> bool:
-    """Whether the rows begin at the cursor: not where a condition must go on, nor in IS DISTINCT FROM."""
+    """Return whether the rows begin at the cursor. False if an operand must follow, and inside IS DISTINCT FROM."""
     if wants_operand(cursor.tokens, cursor.at) or is_behind_dot(cursor.tokens, cursor.at):
         return False
     if cursor.ahead(-1) in ("IN", "EXISTS", "DISTINCT"):
@@ -199,12 +199,12 @@ def _opens_query(cursor: TokenCursor) -> bool:
     offset = 0
     while cursor.ahead(offset) == "(":
         offset += 1
-    # A column may have such a name.
+    # A column may have the same name.
     return cursor.ahead(offset) in _ENDS_CONDITION and cursor.ahead(offset + 1) not in (",", ")", ".", *_COMPARISONS)
 
 
 def _names(cursor: TokenCursor, what: str = "(") -> list[str]:
-    """The columns that are named in the parentheses that come next."""
+    """Parse the column names in the next parentheses."""
     inner = cursor.inner(what)
     found = inner.names()
     inner.done()
@@ -286,7 +286,7 @@ def _clause(cursor: TokenCursor) -> Clause:
 
 
 def _values(inner: TokenCursor) -> list[str]:
-    """The expressions that commas join, to the end."""
+    """Parse expressions separated by commas, to the end."""
     found = [_some(inner, "a value", ",")]
     while inner.accept(","):
         found.append(_some(inner, "a value", ","))
@@ -294,7 +294,7 @@ def _values(inner: TokenCursor) -> list[str]:
 
 
 def _some(cursor: TokenCursor, what: str, *ends: str) -> str:
-    """The text up to the next of `ends`, which is not empty."""
+    """Return the text up to the next of `ends`. Raises SqlSyntaxError if the text is empty."""
     found = cursor.until(*ends)
     if not found:
         raise cursor.unexpected(what)

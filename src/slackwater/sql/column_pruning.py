@@ -1,4 +1,4 @@
-"""Which columns of its tables a statement can need: those whose names it says, where all that it needs is named."""
+"""Column pruning: the columns a statement may use, by their names in its text."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from slackwater.sql.relations import Relation
 
 _COLUMN_LIST = re.compile(r"(?is)(?:\s|--[^\n]*\n|/\*.*?\*/)*(?:as\b(?:\s|/\*.*?\*/)*)?(?:\w+|`(?:[^`]|``)*`)\s*\(")
 
-# What takes columns that it does not name.
+# Words for a use of columns without their names.
 _TAKES_ALL = frozenset({"NATURAL", "PIVOT", "UNPIVOT", "TABLE", "IDENTIFIER", "|>", "TRANSFORM", "MAP", "REDUCE"})
 
 
 def needed_columns(tokens: Sequence[Token], names: Collection[str]) -> frozenset[str] | None:
-    """Of the columns `names` those that are said somewhere in the statement; None where it may need others, too.
+    """Return the columns of `names` mentioned in the statement, or None if the statement may use other columns too.
 
-    `*` needs all of them, but in `count(*)` and as a product.
+    `*` uses all columns, except in `count(*)` and in a product.
     """
     if any(token.upper in _TAKES_ALL or _is_star(tokens, at) for at, token in enumerate(tokens)):
         return None
@@ -26,7 +26,7 @@ def needed_columns(tokens: Sequence[Token], names: Collection[str]) -> frozenset
 
 
 def renames_columns(text: str, relation: Relation) -> bool:
-    """Whether the relation's alias has a list of columns, `t AS a (x, y)`: then each column has its place."""
+    """Return whether the relation's alias has a column list, `t AS a (x, y)`, so the order of columns matters."""
     return relation.alias is not None and _COLUMN_LIST.match(text, relation.alias_at) is not None
 
 
@@ -37,5 +37,5 @@ def _is_star(tokens: Sequence[Token], at: int) -> bool:
     behind = tokens[at + 1].upper if at + 1 < len(tokens) else ""
     if before == "(" and behind == ")" and at > 1 and tokens[at - 2].upper == "COUNT":
         return False
-    # A product has an operand before it: a word that begins no list, a literal, or what parentheses gave.
+    # A product has an operand before the sign: a literal, parentheses, or any word except those that start a list.
     return before in ("", "SELECT", "DISTINCT", "ALL", ",", ".", "(") or behind in ("", ",", ")", "FROM", "EXCEPT")

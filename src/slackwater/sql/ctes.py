@@ -1,6 +1,6 @@
-"""`WITH c AS (…)` before DELETE, UPDATE and MERGE: the common tables move into the queries that may name them.
+"""Moves common tables of `WITH c AS (…)` before DELETE, UPDATE and MERGE into the queries of the statement.
 
-Source: Spark's grammar, in which they stand before every statement that changes rows.
+Source: Spark's grammar, with common tables before every statement that changes rows.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ _QUERIES = ("SELECT", "FROM", "VALUES", "TABLE")
 
 
 def with_tables_inside(cursor: TokenCursor) -> str | None:
-    """The change of rows that the statement is, whose sub-queries have the common tables; None for other statements.
+    """Return the DELETE, UPDATE or MERGE with the common tables inside its queries. None for other statements.
 
-    Raises UnsupportedFeature for recursive ones, SqlSyntaxError.
+    Raises UnsupportedFeature for recursive common tables, SqlSyntaxError for other malformed text.
     """
     cursor.expect("WITH")
     is_recursive = cursor.accept("RECURSIVE")
@@ -39,12 +39,12 @@ def with_tables_inside(cursor: TokenCursor) -> str | None:
         )
     tables, first = cursor.between(start, cursor.at), cursor.at
     begin = cursor.tokens[first].start
-    # Nothing in front of the change itself is replaced.
+    # No edit lies before the DELETE, UPDATE or MERGE, so its offset is unchanged.
     return apply_edits(cursor.text, _moved(cursor, first, tables, names))[begin:]
 
 
 def _moved(cursor: TokenCursor, first: int, tables: str, names: list[str]) -> list[TextEdit]:
-    """What puts `tables` in front of each outermost query behind the token `first`, and before a source that is one."""
+    """Return edits that insert `tables` into each outermost query after the token `first`, and into a USING source."""
     tokens, found, depth_end = cursor.tokens, [], first
     for at in range(first, cursor.end):
         token = tokens[at]

@@ -1,4 +1,4 @@
-"""CREATE TABLE and REPLACE TABLE taken apart, and what they say of columns, as ALTER TABLE does."""
+"""Parsers of CREATE TABLE and REPLACE TABLE, and of column definitions for ALTER TABLE."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class ColumnDefinition:
-    """The definition of a column; `type` is DDL text, None where only the name is given (PARTITIONED BY)."""
+    """The definition of a column. `type` is DDL text, None for a bare name (PARTITIONED BY)."""
 
     name: SqlName
     type: str | None
@@ -45,7 +45,7 @@ class ColumnDefinition:
 
 @dataclass(frozen=True)
 class TableCreation:
-    """What CREATE or REPLACE TABLE says; one of `query`, `like` and `clones` at most is given."""
+    """A parsed CREATE or REPLACE TABLE. At most one of `query`, `like` and `clones` is set."""
 
     mode: str
     table: SqlName
@@ -65,7 +65,7 @@ class TableCreation:
 
 
 def creation_of(cursor: TokenCursor) -> TableCreation:
-    """The CREATE TABLE or REPLACE TABLE at the cursor. Raises InvalidArgument where it is none."""
+    """Parse the CREATE TABLE or REPLACE TABLE at the cursor. Raises InvalidArgument for another statement."""
     mode = REPLACE
     if cursor.accept("CREATE"):
         mode = CREATE_OR_REPLACE if cursor.accept("OR", "REPLACE") else CREATE
@@ -96,7 +96,7 @@ def creation_of(cursor: TokenCursor) -> TableCreation:
 
 
 def _clause(cursor: TokenCursor) -> tuple[str, object]:
-    """The clause that comes next: the name of its field, and what it says."""
+    """Parse the next clause: the name of its field, and its value."""
     if cursor.accept("USING"):
         return "provider", cursor.name("a format").parts[-1].lower()
     if cursor.accept("PARTITIONED", "BY"):
@@ -112,7 +112,7 @@ def _clause(cursor: TokenCursor) -> tuple[str, object]:
     if cursor.accept("LOCATION"):
         return "location", cursor.literal()
     if cursor.ahead() in ("CLUSTERED", "SKEWED", "ROW", "STORED", "DEFAULT", "SORTED"):
-        # Of other formats, or not known: who is asked for it says so.
+        # Clause of other formats, or unknown. The caller reports the error.
         refused = cursor.ahead()
         cursor.rest()
         return "refused", refused
@@ -129,7 +129,7 @@ def _add(found: dict[str, object], key: str, value: object, of: str) -> None:
 
 
 def paths_of(cursor: TokenCursor) -> tuple[str, ...]:
-    """The paths of columns in the parentheses that come next."""
+    """Parse the column paths in the next parentheses."""
     inner = cursor.inner()
     found = () if inner.is_done else tuple(inner.names())
     inner.done()
@@ -137,7 +137,7 @@ def paths_of(cursor: TokenCursor) -> tuple[str, ...]:
 
 
 def columns_in(inner: TokenCursor) -> tuple[ColumnDefinition, ...]:
-    """The definitions of columns that commas join, to the end of the cursor."""
+    """Parse column definitions separated by commas, to the end of the cursor."""
     if inner.is_done:
         return ()
     found = [column_of(inner)]
@@ -148,7 +148,7 @@ def columns_in(inner: TokenCursor) -> tuple[ColumnDefinition, ...]:
 
 
 def column_of(cursor: TokenCursor) -> ColumnDefinition:
-    """The definition of the column that comes next."""
+    """Parse the next column definition."""
     if any(cursor.peek(*words) for words in _TABLE_CONSTRAINTS) or (
         cursor.peek("CONSTRAINT") and cursor.ahead(2) in _CONSTRAINTS
     ):
@@ -161,7 +161,7 @@ def column_of(cursor: TokenCursor) -> ColumnDefinition:
 
 
 def _descriptor(cursor: TokenCursor) -> tuple[str, object]:
-    """What comes next behind the type of a column: the name of its field, and what it says."""
+    """Parse the next clause after a column type: the name of its field, and its value."""
     if cursor.accept("NOT", "NULL"):
         return "nullable", False
     if cursor.accept("NULL"):
@@ -186,7 +186,7 @@ def _constraint() -> UnsupportedFeature:
 
 
 def _default(cursor: TokenCursor) -> str:
-    """The expression behind DEFAULT; NOT and NULL may be in it, NOT NULL behind an operand ends it."""
+    """Parse the expression after DEFAULT. It may contain NOT and NULL, but NOT NULL after an operand ends it."""
     start = cursor.at
     while True:
         cursor.at = cursor.place_of("COMMENT", "NOT", "GENERATED", "DEFAULT", "FIRST", "AFTER", ",")
@@ -213,7 +213,7 @@ def _generation(cursor: TokenCursor) -> tuple[str, object]:
 
 
 def type_of(cursor: TokenCursor) -> str | None:
-    """The text of the type that comes next: up to a word of a definition outside of all brackets."""
+    """Return the text of the next type, up to a keyword of column definitions outside of all brackets."""
     start, depth = cursor.at, 0
     if cursor.peek("("):
         raise UnsupportedFeature("PARTITIONED BY expressions: add a generated column, and partition by that")
@@ -252,7 +252,7 @@ def _whole(cursor: TokenCursor) -> int:
 
 
 def properties_of(cursor: TokenCursor) -> dict[str, str]:
-    """The pairs in the parentheses that come next: `'a.b' = 'c', d.e = true`."""
+    """Parse the pairs in the next parentheses: `'a.b' = 'c', d.e = true`."""
     inner = cursor.inner()
     found: dict[str, str] = {}
     while not inner.is_done:
@@ -275,7 +275,7 @@ def properties_of(cursor: TokenCursor) -> dict[str, str]:
 
 
 def property_keys(cursor: TokenCursor) -> list[str]:
-    """The keys in the parentheses that come next."""
+    """Parse the keys in the next parentheses."""
     inner = cursor.inner()
     found = [property_key(inner)]
     while inner.accept(","):
@@ -285,5 +285,5 @@ def property_keys(cursor: TokenCursor) -> list[str]:
 
 
 def property_key(cursor: TokenCursor) -> str:
-    """The key of a property that comes next, in quotes or as a name."""
+    """Parse the next property key, in quotes or as a name."""
     return cursor.one_literal() if cursor.sees_literal() else ".".join(cursor.name("a key").parts)

@@ -1,4 +1,4 @@
-"""Names that a statement does not spell out: `${variable}`, `IDENTIFIER('a.b')`, and tables that TRUNCATE names.
+"""Resolves dynamic names in a statement: `${variable}`, `IDENTIFIER('a.b')`, and the tables of TRUNCATE.
 
 Source: Spark's variable substitution and its IDENTIFIER clause.
 """
@@ -12,14 +12,14 @@ from slackwater.sql.lexer import TEXT, SqlName, Token, closing, name_at, tokens_
 from slackwater.sql.text_edits import TextEdit, apply_edits
 
 _VARIABLE = re.compile(r"\$\{(?:(\w+?):)?(\S+?)\}")
-# Prefixes under which Spark finds its settings; those of the system and the environment are of the server.
+# Prefixes of Spark settings. Variables of the system and the environment belong to the server.
 _OF_SETTINGS = (None, "spark", "sparkconf", "hivevar", "hiveconf")
 
 
 def with_variables(text: str, value_of: Callable[[str], str | None]) -> str:
-    """`text` with the values of the settings that `${name}` names, those in values too; the others stay.
+    """Substitute settings for `${name}` in `text`, also inside substituted values. Unknown names remain.
 
-    `value_of` gives the value of a setting, None for one that is not set.
+    `value_of` returns the value of a setting, None if it is not set.
     """
 
     def substituted(part: str, within: frozenset[str]) -> str:
@@ -34,7 +34,7 @@ def with_variables(text: str, value_of: Callable[[str], str | None]) -> str:
 
 
 def with_constant_names(text: str, tokens: Sequence[Token]) -> str:
-    """`text` with the name in the place of each `IDENTIFIER('a.b')` and `IDENTIFIER('a' || '.b')`."""
+    """Replace each `IDENTIFIER('a.b')` and `IDENTIFIER('a' || '.b')` in `text` by the name."""
     closes, found = closing(tokens), []
     for at, token in enumerate(tokens):
         if token.upper != "IDENTIFIER" or at + 1 not in closes:
@@ -47,7 +47,7 @@ def with_constant_names(text: str, tokens: Sequence[Token]) -> str:
 
 
 def truncated(tokens: Sequence[Token]) -> list[SqlName | None]:
-    """What each `TRUNCATE TABLE` of a statement, or of the statements in a script, names; None where it is no name."""
+    """Return the table of each `TRUNCATE TABLE` in a statement or script. None if the table is not a plain name."""
     places = [
         at for at, token in enumerate(tokens[:-1]) if token.upper == "TRUNCATE" and tokens[at + 1].upper == "TABLE"
     ]
@@ -63,7 +63,7 @@ def _is_call(tokens: Sequence[Token], at: int) -> bool:
 
 
 def _constant(tokens: Sequence[Token]) -> str | None:
-    """The text that texts in quotes give, with `||` between them; None for any other expression."""
+    """Join string literals separated by `||`. None for any other expression."""
     texts, signs = tokens[::2], tokens[1::2]
     if len(tokens) % 2 == 0 or any(t.kind != TEXT for t in texts) or any(s.upper != "||" for s in signs):
         return None

@@ -1,6 +1,6 @@
-"""SQL text as tokens, each with its place: statements are cut between them, so that every part stays as it was written.
+"""Lexer for SQL text. Tokens have offsets, so statements are cut between tokens and all parts keep their text.
 
-Only what Spark's lexer tells apart is told apart here: words, quoted names, texts, comments and signs.
+Distinguishes only the token kinds of Spark's lexer: words, quoted names, texts, comments and signs.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _LEXER = re.compile(
     r"|(?P<sign>\|>|<=>|<=|>=|<>|!=|==|=>|->|\|\||::|[^'\"`\w\s])",
     re.DOTALL,
 )
-# What opens a query; a column or a function may have such a name too.
+# Words at the start of a query; a column or a function may have the same name.
 OPENS_QUERY = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE"})
-# Behind these stands an operand, whatever word it is.
+# Tokens always followed by an operand, even if it is a keyword.
 BEFORE_OPERANDS = frozenset(
     {"SELECT", ",", "AND", "OR", "NOT", "=", "==", "<=>", "<>", "!=", "<", "<=", ">", ">=", "+", "-", "/", "%", "||"}
     | {"|", "&", "^", "~", "LIKE", "ILIKE", "RLIKE", "BETWEEN", "DIV"}
 )
-# Longer texts are not kept.
+# Longer texts are not cached.
 _MOST_KEPT = 1 << 16
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
-# A quote that does not end the text is doubled; the other kind of quote is not.
+# A quote inside a text is doubled; the other kind of quote is not.
 _ESCAPES = {
     quote: re.compile(rf"\\(u[0-9A-Fa-f]{{4}}|U[0-9A-Fa-f]{{8}}|[01][0-7]{{2}}|.)|{quote}({quote})", re.DOTALL)
     for quote in "'\""
@@ -44,7 +44,7 @@ _ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A piece of SQL: `text[start:end]`, of a `kind`; `upper` is a word in capitals, a sign unchanged, else ""."""
+    """A token of SQL: `text[start:end]`, of a `kind`. `upper` is a word in upper case, a sign unchanged, else ""."""
 
     kind: str
     raw: str
@@ -54,7 +54,7 @@ class Token:
 
     @property
     def value(self) -> str:
-        """What a name or a text says, without its quotes."""
+        """Value of a name or a text without its quotes."""
         if self.kind == NAME:
             return self.raw[1:-1].replace("``", "`")
         if self.kind == TEXT:
@@ -65,19 +65,19 @@ class Token:
 
     @property
     def is_name(self) -> bool:
-        """Whether it can be a part of a table's or a column's name."""
+        """Return whether the token can be part of the name of a table or column."""
         return self.kind in (WORD, NAME)
 
 
 def tokens_of(text: str) -> list[Token] | None:
-    """The tokens of `text`, without comments; None where a quote or a comment does not end."""
+    """Return the tokens of `text` without comments, or None if a quote or a comment does not end."""
     found = _tokens_of(text) if len(text) <= _MOST_KEPT else _tokens_of.__wrapped__(text)
     return None if found is None else list(found)
 
 
 @lru_cache(64)
 def _tokens_of(text: str) -> tuple[Token, ...] | None:
-    """A statement is looked at several times on its way, each time by its tokens."""
+    """Cached, because several steps tokenize the same statement."""
     found: list[Token] = []
     at = 0
     while at < len(text):
@@ -100,7 +100,7 @@ def _tokens_of(text: str) -> tuple[Token, ...] | None:
 
 
 def with_quoted_names(text: str, tokens: Sequence[Token]) -> str:
-    """`text` with `"a b"` as a name in backticks, as sessions with double-quoted identifiers read it."""
+    """Convert `"a b"` in `text` to a name in backticks, for sessions with double-quoted identifiers."""
     pieces, at = [], 0
     for token in tokens:
         if token.kind == TEXT and token.raw[0] == '"':
@@ -110,7 +110,7 @@ def with_quoted_names(text: str, tokens: Sequence[Token]) -> str:
 
 
 def closing(tokens: Sequence[Token]) -> dict[int, int]:
-    """For each `(` that is closed, the index of its `)`."""
+    """Return the index of the `)` for each closed `(`."""
     opened: list[int] = []
     found: dict[int, int] = {}
     for at, token in enumerate(tokens):
@@ -122,7 +122,7 @@ def closing(tokens: Sequence[Token]) -> dict[int, int]:
 
 
 def is_behind_dot(tokens: Sequence[Token], at: int) -> bool:
-    """Whether the token at this index goes on a name, behind a dot that is not the one of `1.`."""
+    """Return whether the token at this index continues a name after a dot. The dot of `1.` does not qualify."""
     if at < 1 or tokens[at - 1].upper != "." or not tokens[at].is_name:
         return False
     ends_number = at > 1 and tokens[at - 2].raw.isdigit() and tokens[at - 2].end == tokens[at - 1].start
@@ -130,7 +130,7 @@ def is_behind_dot(tokens: Sequence[Token], at: int) -> bool:
 
 
 def wants_operand(tokens: Sequence[Token], at: int) -> bool:
-    """Whether an operand must stand at this index, whatever word it is: an operator is before it."""
+    """Return whether an operator precedes this index, so that any word here is an operand."""
     if at < 1 or tokens[at - 1].upper not in BEFORE_OPERANDS:
         return False
     before = tokens[at - 1]
@@ -140,7 +140,7 @@ def wants_operand(tokens: Sequence[Token], at: int) -> bool:
 
 
 def _ends_type(tokens: Sequence[Token], at: int) -> bool:
-    """Whether a `>` is the end of `ARRAY<INT>`, not an operator."""
+    """Return whether a `>` is the end of `ARRAY<INT>`, not an operator."""
     depth = 1 if tokens[at].upper == ">" else 0
     while depth and at > 0:
         at -= 1
@@ -150,7 +150,7 @@ def _ends_type(tokens: Sequence[Token], at: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SqlName:
-    """A name of one or more parts, and where it stands: `start` and `end` in the text, the index behind it."""
+    """A name of one or more parts. `start` and `end` are offsets in the text, `next` is the index of the next token."""
 
     parts: tuple[str, ...]
     start: int
@@ -164,7 +164,7 @@ class SqlName:
 
 
 def name_at(tokens: Sequence[Token], at: int) -> SqlName | None:
-    """The name `a.b.c` that begins at the index `at`; None where there is none."""
+    """Return the name `a.b.c` starting at index `at`, or None if the token is not a name."""
     if at >= len(tokens) or not tokens[at].is_name:
         return None
     parts = [tokens[at].value]
@@ -176,22 +176,22 @@ def name_at(tokens: Sequence[Token], at: int) -> SqlName | None:
 
 
 def text_between(text: str, tokens: Sequence[Token], start: int, stop: int) -> str:
-    """What `text` has from the token of index `start` up to that of `stop`, as it was written."""
+    """Return the original text from the token at index `start` up to the token at `stop`, exclusive."""
     return text[tokens[start].start : tokens[stop - 1].end] if stop > start else ""
 
 
 def quoted(part: str) -> str:
-    """One part of a name as an identifier, whatever characters it has."""
+    """Quote a part of a name in backticks, for any characters."""
     return "`" + part.replace("`", "``") + "`"
 
 
 class TokenCursor:
-    """A statement that is read from left to right; what does not fit raises SqlSyntaxError with its position."""
+    """A cursor over a statement, from left to right. Unexpected tokens raise SqlSyntaxError with the position."""
 
     def __init__(self, text: str, tokens: Sequence[Token], at: int = 0, end: int | None = None) -> None:
         self.text = text
         self.tokens = list(tokens)
-        # A semicolon ends a statement and is none of it.
+        # A semicolon ends a statement and is not part of it.
         stop = len(self.tokens) if end is None else end
         while end is None and stop and self.tokens[stop - 1].upper == ";":
             stop -= 1
@@ -200,27 +200,27 @@ class TokenCursor:
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing is left."""
+        """Return whether no tokens are left."""
         return self.at >= self.end
 
     def ahead(self, offset: int = 0) -> str:
-        """The word or sign `offset` tokens ahead, in capitals; "" for others and behind the end."""
+        """Return the word or sign `offset` tokens ahead, in upper case. "" for other tokens and after the end."""
         place = self.at + offset
         return self.tokens[place].upper if place < self.end else ""
 
     def peek(self, *words: str) -> bool:
-        """Whether these words come next."""
+        """Return whether these words come next."""
         return all(self.ahead(offset) == word for offset, word in enumerate(words))
 
     def accept(self, *words: str) -> bool:
-        """As `sees`, and steps over them."""
+        """Return whether these words come next, and advance over them if so."""
         if not self.peek(*words):
             return False
         self.at += len(words)
         return True
 
     def accept_any(self, *words: str) -> str | None:
-        """The one of `words` that comes next, stepped over; None where none does."""
+        """Return the next word if it is in `words`, and advance over it. None for other words."""
         found = self.ahead()
         if found not in words:
             return None
@@ -228,13 +228,13 @@ class TokenCursor:
         return found
 
     def expect(self, *words: str) -> None:
-        """Step over these words, which must come next."""
+        """Advance over these words. Raises SqlSyntaxError if other words come next."""
         for place, word in enumerate(words):
             if not self.accept(word):
                 raise self.unexpected(" ".join(words[place:]))
 
     def name(self, what: str = "the name of a table") -> SqlName:
-        """The name that comes next."""
+        """Parse the next name. Raises SqlSyntaxError."""
         found = name_at(self.tokens, self.at) if not self.is_done else None
         if found is None or found.next > self.end:
             raise self.unexpected(what)
@@ -242,25 +242,25 @@ class TokenCursor:
         return found
 
     def literal(self, what: str = "a text in quotes") -> str:
-        """The value of the text that comes next; of all that follow one another, as Spark joins them."""
+        """Parse the next text in quotes. Adjacent texts are joined, like in Spark. Raises SqlSyntaxError."""
         found = [self.one_literal(what)]
         while self.sees_literal():
             found.append(self.one_literal(what))
         return "".join(found)
 
     def one_literal(self, what: str = "a text in quotes") -> str:
-        """The value of the text that comes next, and of no other."""
+        """Parse the next text in quotes, without adjacent texts. Raises SqlSyntaxError."""
         if not self.sees_literal():
             raise self.unexpected(what)
         self.at += 1
         return self.tokens[self.at - 1].value
 
     def sees_literal(self) -> bool:
-        """Whether a text in quotes comes next."""
+        """Return whether a text in quotes comes next."""
         return not self.is_done and self.tokens[self.at].kind == TEXT
 
     def number(self, what: str = "a number") -> str:
-        """The text of the number that comes next."""
+        """Return the text of the next number. Raises SqlSyntaxError."""
         start = self.at
         self.accept("-")
         if self.is_done or not self.tokens[self.at].raw[:1].isdigit():
@@ -271,23 +271,26 @@ class TokenCursor:
         return self.text[self.tokens[start].start : self.tokens[self.at - 1].end]
 
     def names(self, what: str = "a column") -> list[str]:
-        """The names that come next, with commas between, in SQL."""
+        """Parse the next names, separated by commas, in SQL. Raises SqlSyntaxError."""
         found = [self.name(what).text]
         while self.accept(","):
             found.append(self.name(what).text)
         return found
 
     def inner(self, what: str = "(") -> TokenCursor:
-        """A cursor over what stands between the parentheses that come next; steps behind them."""
+        """Return a cursor over the content of the next parentheses, and advance past them. Raises SqlSyntaxError."""
         return TokenCursor(self.text, self.tokens, *self.group_places(what))
 
     def group(self, what: str = "(") -> str:
-        """What stands between the parentheses that come next."""
+        """Return the text in the next parentheses, and advance past them. Raises SqlSyntaxError."""
         start, stop = self.group_places(what)
         return self.between(start, stop)
 
     def group_places(self, what: str = "(") -> tuple[int, int]:
-        """The indexes of the first token in the parentheses that come next, and of the `)`; steps behind that."""
+        """Return the indexes of the first token in the next parentheses and of the `)`, and advance past the `)`.
+
+        Raises SqlSyntaxError.
+        """
         if self.ahead() != "(":
             raise self.unexpected(what)
         stop = closing(self.tokens[: self.end]).get(self.at)
@@ -297,13 +300,13 @@ class TokenCursor:
         return start, stop
 
     def until(self, *words: str) -> str:
-        """The text up to the next of `words` outside of parentheses and CASE, or to the end; steps to it."""
+        """Return the text up to the next of `words` outside of parentheses and CASE, or to the end; advance to it."""
         start = self.at
         self.at = self.place_of(*words)
         return self.between(start, self.at)
 
     def place_of(self, *words: str) -> int:
-        """The index of the next of `words` outside of parentheses and CASE; the end where there is none."""
+        """Return the index of the next of `words` outside of parentheses and CASE, or the end."""
         closes, at, cases = closing(self.tokens[: self.end]), self.at, 0
         while at < self.end:
             upper = self.tokens[at].upper
@@ -320,22 +323,22 @@ class TokenCursor:
         return self.end
 
     def between(self, start: int, stop: int) -> str:
-        """The text of the tokens from index `start` up to `stop`, as it was written."""
+        """Return the original text of the tokens from index `start` up to `stop`."""
         return text_between(self.text, self.tokens, start, stop)
 
     def rest(self) -> str:
-        """All that is left; steps to the end."""
+        """Return the remaining text, and advance to the end."""
         found = self.between(self.at, self.end)
         self.at = self.end
         return found
 
     def done(self) -> None:
-        """Raise SqlSyntaxError where something is left."""
+        """Raise SqlSyntaxError if tokens are left."""
         if not self.is_done:
             raise self.unexpected("the end of the statement")
 
     def unexpected(self, expected: str) -> SqlSyntaxError:
-        """The error of a statement that has something else than `expected` here."""
+        """Return the error for a statement without `expected` at this position."""
         if self.is_done:
             found, place = "its end", StatementPlace(self.text, len(self.text), len(self.text))
         else:
@@ -349,7 +352,7 @@ class TokenCursor:
 
 
 def _comment_end(text: str, at: int) -> int | None:
-    """Where the comment ends in which `at` is; comments may be in comments."""
+    """Return the end of the comment around `at`, or None if it does not end. Comments may be nested."""
     depth = 1
     for edge in _COMMENT_EDGE.finditer(text, at):
         depth += 1 if edge[0] == "/*" else -1
@@ -359,7 +362,7 @@ def _comment_end(text: str, at: int) -> int | None:
 
 
 def _paired(match: re.Match[str]) -> str:
-    """Two halves of one character, that were escaped one by one, as that character."""
+    """Combine two surrogates, escaped one by one, into one character."""
     return match[0].encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

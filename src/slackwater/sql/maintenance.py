@@ -1,4 +1,4 @@
-"""Statements that keep a table healthy, taken apart: OPTIMIZE, VACUUM, RESTORE, CONVERT, GENERATE, REORG, DESCRIBE."""
+"""Parsers of table maintenance: OPTIMIZE, VACUUM, RESTORE, CONVERT, GENERATE, REORG, DESCRIBE."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from slackwater.sql.time_travel import FROM_TO, Travel, travel_at
 
 @dataclass(frozen=True)
 class Target:
-    """A table by its name, or by a path in quotes: one of the two."""
+    """A table by its name, or by a path in quotes."""
 
     parts: tuple[str, ...]
 
     @property
     def text(self) -> str:
-        """How it is called in messages."""
+        """Name in messages."""
         return ".".join(self.parts)
 
 
 def target_of(cursor: TokenCursor) -> Target:
-    """The name, or the path in quotes, that comes next; a path is as ``delta.`path` ``."""
+    """Parse the next name or path in quotes. A path has the form ``delta.`path` ``."""
     if cursor.sees_literal():
         return Target(("delta", _rooted(cursor.literal())))
     return Target(cursor.name("the name of a table, or a path in quotes").parts)
 
 
 def _rooted(path: str) -> str:
-    # What has neither a slash nor a scheme is a directory of the working directory, and no name in a catalog.
+    # Without slash and scheme, the path is a directory of the working directory, not a name in a catalog.
     return path if "/" in path or ":" in path else f"./{path}"
 
 
 @dataclass(frozen=True)
 class Optimize:
-    """OPTIMIZE: `where` is SQL, `z_order` has paths in SQL."""
+    """OPTIMIZE: `where` is SQL, `z_order` are column paths in SQL."""
 
     target: Target
     full: bool
@@ -45,7 +45,7 @@ class Optimize:
 
 
 def optimize_of(cursor: TokenCursor) -> Optimize:
-    """The OPTIMIZE at the cursor. Raises InvalidArgument where it is none."""
+    """Parse the OPTIMIZE at the cursor. Raises InvalidArgument for another statement."""
     cursor.expect("OPTIMIZE")
     cursor.accept("TABLE")
     target = target_of(cursor)
@@ -69,7 +69,7 @@ def _condition(cursor: TokenCursor, *ends: str) -> str:
 
 @dataclass(frozen=True)
 class Vacuum:
-    """VACUUM: `inventory` is a query, `lite` None where neither LITE nor FULL is said."""
+    """VACUUM: `inventory` is a query, `lite` is None without LITE and FULL."""
 
     target: Target
     lite: bool | None
@@ -79,7 +79,7 @@ class Vacuum:
 
 
 def vacuum_of(cursor: TokenCursor) -> Vacuum:
-    """The VACUUM at the cursor, its clauses in any order. Raises InvalidArgument where it is none."""
+    """Parse the VACUUM at the cursor, with its clauses in any order. Raises InvalidArgument for another statement."""
     cursor.expect("VACUUM")
     cursor.accept("TABLE")
     target = target_of(cursor)
@@ -122,14 +122,14 @@ def _vacuum_clause(cursor: TokenCursor) -> tuple[str, bool | str | float]:
 
 @dataclass(frozen=True)
 class Restore:
-    """RESTORE: as of one version or time."""
+    """RESTORE to a version or a time."""
 
     target: Target
     travel: Travel
 
 
 def restore_of(cursor: TokenCursor) -> Restore:
-    """The RESTORE at the cursor. Raises InvalidArgument where it is none."""
+    """Parse the RESTORE at the cursor. Raises InvalidArgument for another statement."""
     cursor.expect("RESTORE")
     cursor.accept("TABLE")
     target = Target(cursor.name().parts)
@@ -144,7 +144,7 @@ def restore_of(cursor: TokenCursor) -> Restore:
 
 @dataclass(frozen=True)
 class Convert:
-    """CONVERT TO DELTA: `partitions` are definitions of columns as DDL text."""
+    """CONVERT TO DELTA: `partitions` are column definitions in DDL text."""
 
     source: SqlName
     with_statistics: bool
@@ -152,7 +152,7 @@ class Convert:
 
 
 def convert_of(cursor: TokenCursor) -> Convert:
-    """The CONVERT TO DELTA at the cursor. Raises InvalidArgument where it is none."""
+    """Parse the CONVERT TO DELTA at the cursor. Raises InvalidArgument for another statement."""
     cursor.expect("CONVERT", "TO", "DELTA")
     source = cursor.name()
     with_statistics = not cursor.accept("NO", "STATISTICS")
@@ -163,14 +163,14 @@ def convert_of(cursor: TokenCursor) -> Convert:
 
 @dataclass(frozen=True)
 class Generate:
-    """GENERATE: what, and for which table."""
+    """GENERATE: the mode and the table."""
 
     mode: str
     target: Target
 
 
 def generate_of(cursor: TokenCursor) -> Generate:
-    """The GENERATE at the cursor. Raises InvalidArgument where it is none."""
+    """Parse the GENERATE at the cursor. Raises InvalidArgument for another statement."""
     cursor.expect("GENERATE")
     mode = cursor.literal() if cursor.sees_literal() else cursor.name("what to generate").parts[-1]
     cursor.expect("FOR", "TABLE")
@@ -181,7 +181,7 @@ def generate_of(cursor: TokenCursor) -> Generate:
 
 @dataclass(frozen=True)
 class Reorg:
-    """REORG: `upgrade` is what APPLY asks for besides PURGE."""
+    """REORG: `upgrade` is the argument of APPLY other than PURGE."""
 
     target: Target
     where: str | None
@@ -189,7 +189,7 @@ class Reorg:
 
 
 def reorg_of(cursor: TokenCursor) -> Reorg:
-    """The REORG at the cursor. Raises InvalidArgument where it is none."""
+    """Parse the REORG at the cursor. Raises InvalidArgument for another statement."""
     cursor.expect("REORG")
     cursor.accept("TABLE")
     target = Target(cursor.name().parts)
@@ -207,7 +207,7 @@ def reorg_of(cursor: TokenCursor) -> Reorg:
 
 @dataclass(frozen=True)
 class DescribeLog:
-    """DESCRIBE HISTORY, with how many commits at most, or DESCRIBE DETAIL."""
+    """DESCRIBE HISTORY with a maximum number of commits, or DESCRIBE DETAIL."""
 
     is_history: bool
     target: Target
@@ -215,9 +215,9 @@ class DescribeLog:
 
 
 def log_of(cursor: TokenCursor) -> DescribeLog | None:
-    """The DESCRIBE HISTORY or DETAIL at the cursor; None for another statement.
+    """Parse the DESCRIBE HISTORY or DETAIL at the cursor, or return None for another statement.
 
-    What follows the word must be a name or a path: a table may be called `history`. Raises InvalidArgument.
+    A name or a path must follow the keyword, because a table may be named `history`. Raises InvalidArgument.
     """
     if cursor.accept_any("DESCRIBE", "DESC") is None:
         return None
@@ -246,7 +246,7 @@ _OTHER_THINGS = ("FUNCTION", "DATABASE", "SCHEMA", "NAMESPACE", "CATALOG", "QUER
 
 
 def description_of(cursor: TokenCursor) -> Description | None:
-    """The DESCRIBE TABLE at the cursor; None for a statement that describes something else, or is none."""
+    """Parse the DESCRIBE TABLE at the cursor, or return None for any other statement."""
     if cursor.accept_any("DESCRIBE", "DESC") is None:
         return None
     if cursor.ahead() in _OTHER_THINGS and cursor.ahead(1) not in ("", "."):

@@ -1,4 +1,4 @@
-"""Values of parameters, `:name` and `?`, as literals in the text of a statement."""
+"""Substitutes parameters `:name` and `?` by literals in a statement."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from slackwater.sql.text_edits import TextEdit, apply_edits
 
 
 def with_literals(text: str, args: Mapping[str, Any] | Sequence[Any]) -> str:
-    """`text` with its parameters replaced by literals: named ones of a mapping, `?` in their order of a sequence.
+    """Replace parameters in `text` by literals: `:name` from a mapping, `?` by position from a sequence.
 
-    Raises InvalidArgument for a value that no literal says, for a parameter without a value, and for `?` left over.
+    Raises InvalidArgument for a value without a literal, for a parameter without a value, and for surplus `?`.
     """
     tokens = tokens_of(text)
     found: list[TextEdit] = []
@@ -26,7 +26,7 @@ def with_literals(text: str, args: Mapping[str, Any] | Sequence[Any]) -> str:
             follows = tokens[at + 1] if tokens is not None and at + 1 < len(tokens) else None
             if token.upper != ":" or follows is None or not follows.is_name or follows.start != token.end:
                 continue
-            # `a:b` is a path into a variant, or the type of a field; a parameter stands by itself.
+            # `a:b` is a path into a variant, or the type of a field; a parameter is a separate token.
             before = tokens[at - 1] if tokens is not None and at else None
             if before is not None and before.end == token.start and _ends_operand(before):
                 continue
@@ -42,7 +42,7 @@ def with_literals(text: str, args: Mapping[str, Any] | Sequence[Any]) -> str:
     return apply_edits(text, found)
 
 
-# Words behind which a parameter may stand without a space.
+# Words allowed directly before a parameter without a space.
 _BEFORE_PARAMETERS = BEFORE_OPERANDS | {
     "ALL",
     "DISTINCT",
@@ -78,7 +78,7 @@ def _ends_operand(token: Token) -> bool:
 
 
 def _replacement(text: str, start: int, end: int, value: Any) -> TextEdit:
-    """The value in place of a parameter, as a token of its own: `--1` would begin a comment, `r'a'` be another text."""
+    """Return the edit of a parameter. Spaces separate the literal: `--1` is a comment, `r'a'` a raw text."""
     before, behind, literal = text[max(start - 1, 0) : start], text[end : end + 1], sql_literal(value)
     glued = before.isalnum() or before == "_" or before == literal[:1]
     is_open = behind.isalnum() or behind == "_" or behind == literal[-1:]
@@ -86,7 +86,7 @@ def _replacement(text: str, start: int, end: int, value: Any) -> TextEdit:
 
 
 def sql_literal(value: Any) -> str:
-    """A value of Python as SQL. Raises InvalidArgument for one of another kind, Columns among them."""
+    """Convert a Python value to SQL. Raises InvalidArgument for an unsupported type, such as a Column."""
     if value is None:
         return "NULL"
     if isinstance(value, bool):
@@ -104,7 +104,7 @@ def sql_literal(value: Any) -> str:
     if isinstance(value, (bytes, bytearray)):
         return f"X'{bytes(value).hex()}'"
     if isinstance(value, dt.datetime):
-        # A time without a zone is of this machine's, as Spark's `lit` takes it.
+        # A time without a zone is in this machine's zone, like in Spark's `lit`.
         return f"TIMESTAMP '{value.astimezone(dt.timezone.utc).replace(tzinfo=None).isoformat(' ')}Z'"
     if isinstance(value, dt.date):
         return f"DATE '{value.isoformat()}'"
@@ -119,6 +119,6 @@ def sql_literal(value: Any) -> str:
 
 
 def text_literal(value: str) -> str:
-    """`value` in quotes, whatever characters it has; `${a}` in it is no variable that Spark would substitute."""
+    """Quote `value` as a SQL text, for any characters. Spark substitutes no `${a}` in the result."""
     escaped = value.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n").replace("\r", "\\r")
     return "'" + escaped.replace("${", r"$\{") + "'"

@@ -1,7 +1,7 @@
-"""What a query asks of each of its tables alone: conjuncts of WHERE, by which files are chosen before Spark plans.
+"""Predicate pushdown: conjuncts of WHERE on a single table, for file pruning before Spark plans the query.
 
-A condition is taken only where rows of the table for which it is not true cannot be in the result, whatever the rest
-of the query is; Spark asks it again.
+A condition is pushed only if the result never contains rows of the table for which it is not true. Spark evaluates it
+again.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from slackwater.sql.lexer import NAME, WORD, Token, closing, name_at, tokens_of
 from slackwater.sql.relations import ENDS_FROM, Block, Relation
 from slackwater.sql.text_edits import TextEdit, apply_edits
 
-# Words that are no columns, in conditions that predicates can express.
+# Words other than columns in conditions supported by predicates.
 _NOT_COLUMNS = frozenset(
     {"AND", "OR", "NOT", "IN", "IS", "NULL", "LIKE", "BETWEEN", "TRUE", "FALSE", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ"}
     | {"ESCAPE", "TIMESTAMP_LTZ"}
 )
 
-# Behind FROM these give other rows, or other columns, than those of one relation.
+# Words after FROM that change the rows or columns of a single relation.
 _NO_FILTER = (ENDS_FROM - {"WHERE"}) | {"JOIN", ",", "LATERAL", "PIVOT", "UNPIVOT", "TABLESAMPLE"}
 _ALL = frozenset({"*"})
 
@@ -33,10 +33,11 @@ def pushed_conditions(
     *,
     case_counts: bool = False,
 ) -> dict[Relation, list[str]]:
-    """For each relation of `columns`, which has these columns, the conditions on it alone.
+    """Return the conditions on each relation of `columns` alone. The mapping holds the column names of each relation.
 
-    They name columns without a qualifier; the case of a name counts, or it does not. By the `tokens` of the statement
-    those are found that queries around a sub-query or a common table ask of the columns that it passes on.
+    The conditions name columns without a qualifier. Column names are case-sensitive if `case_counts`. With the `tokens`
+    of the statement, the result includes conditions of outer queries on columns passed through by a sub-query or a
+    common table.
     """
     folded = str if case_counts else str.lower
     found = _Pushing(block, columns, folded).found()
@@ -47,7 +48,7 @@ def pushed_conditions(
 
 
 def _around(block: Block, tokens: Sequence[Token], names: frozenset[str], folded: Callable[[str], str]) -> list[str]:
-    """The conditions on columns of the block's only relation, which has `names`, in the queries that read the block."""
+    """Return conditions of the enclosing queries on the columns `names` of the block's only relation."""
     found: list[str] = []
     while block.user is not None:
         passed = _passed_on(block, tokens, folded)
@@ -64,7 +65,7 @@ def _around(block: Block, tokens: Sequence[Token], names: frozenset[str], folded
 
 
 def _passed_on(block: Block, tokens: Sequence[Token], folded: Callable[[str], str]) -> frozenset[str] | None:
-    """The columns that `SELECT a, t.b FROM t [WHERE …]` passes on unchanged; None for any other query."""
+    """Return the columns passed through by `SELECT a, t.b FROM t [WHERE …]`, or None for any other query."""
     read = [*block.relations, *block.derived]
     at, stop = block.query
     if len(read) != 1 or block.others != len(block.derived) or not block.is_plain or tokens[at].upper != "SELECT":
@@ -83,7 +84,7 @@ def _passed_on(block: Block, tokens: Sequence[Token], folded: Callable[[str], st
 def _passed_column(
     tokens: Sequence[Token], at: int, shown: str, folded: Callable[[str], str]
 ) -> tuple[str, int] | None:
-    """The column that the item of a SELECT at an index is, `*` for all of them, and the index behind it."""
+    """Return the column of a SELECT item, `*` for all columns, and the index after the item. None for other items."""
     if tokens[at].upper == "*":
         return "*", at + 1
     name = name_at(tokens, at) if _may_be_column(tokens[at], tokens, at) else None
@@ -95,7 +96,7 @@ def _passed_column(
 
 
 def _is_filter(tokens: Sequence[Token], at: int, stop: int) -> bool:
-    """Whether behind FROM there is nothing but a relation, and a WHERE where wanted."""
+    """Return whether only a relation and an optional WHERE follow FROM."""
     closes = closing(tokens)
     while at < stop:
         if tokens[at].upper in _NO_FILTER:
@@ -106,7 +107,7 @@ def _is_filter(tokens: Sequence[Token], at: int, stop: int) -> bool:
 
 @dataclass
 class _Pushing:
-    """The conditions of one block; names are compared as `folded` has them."""
+    """Finds the conditions of one block. Names are compared after `folded`."""
 
     block: Block
     named: Mapping[Relation, Collection[str]]
@@ -130,7 +131,7 @@ class _Pushing:
         return found
 
     def _of_relation(self, text: str, relation: Relation) -> str | None:
-        """`text` without qualifiers, where all columns in it are the relation's; None where that is not certain."""
+        """Return `text` without qualifiers if all its columns certainly belong to the relation, else None."""
         tokens = tokens_of(text)
         if not tokens:
             return None
@@ -157,12 +158,12 @@ class _Pushing:
                 return None
             is_about_it = True
             at = name.next
-        # A comment behind it would go on over what comes next.
+        # Drop a comment at the end, because it would also comment out the next condition.
         edges = (TextEdit(0, tokens[0].start, ""), TextEdit(tokens[-1].end, len(text), ""))
         return apply_edits(text, [*edges, *dropped]) if is_about_it else None
 
     def _is_single(self, name: str, relation: Relation) -> bool:
-        """Whether no other relation has a column, or a name, `name`."""
+        """Return whether no other relation has a column `name`, or the name itself."""
         others = {each: names for each, names in self.columns.items() if each != relation}
         return not any(name in names or self.folded(each.shown) == name for each, names in others.items())
 

@@ -1,4 +1,4 @@
-"""The tables that the queries of a statement name, block by block: where, under which alias, as of when."""
+"""Finds the tables in the queries of a statement, block by block, with offset, alias and time travel."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from slackwater.sql.lexer import (
 )
 from slackwater.sql.time_travel import Travel, at_suffix, travel_at
 
-# These open a new query behind the one before them.
+# These operators start a new query.
 _SET_OPERATIONS = frozenset({"UNION", "EXCEPT", "MINUS", "SETMINUS", "INTERSECT"})
-# What ends WHERE, at its depth.
+# Words at the end of WHERE, at the same depth.
 _ENDS_WHERE = frozenset(
     {"GROUP", "HAVING", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "LIMIT", "OFFSET", "WINDOW", "SELECT", "QUALIFY"}
     | {"INSERT", "|>", ";"}
     | _SET_OPERATIONS
 )
-# What ends the list of relations of a block.
+# Words at the end of a block's list of relations.
 ENDS_FROM = frozenset({"WHERE", "SET", "WHEN"} | _ENDS_WHERE)
 _JOIN_KINDS = frozenset({"INNER", "CROSS", "LEFT", "RIGHT", "FULL", "OUTER", "SEMI", "ANTI", "NATURAL"})
 _NO_ALIAS = frozenset(
@@ -36,23 +36,23 @@ _NO_ALIAS = frozenset(
     | ENDS_FROM
     | _JOIN_KINDS
 )
-# Behind these TABLE is the kind of what a command is about, not a query.
+# After these words, TABLE is an object type of a command, not a query.
 _BEFORE_KIND = frozenset(
     {"CREATE", "REPLACE", "EXTERNAL", "TEMPORARY", "TEMP", "GLOBAL", "DROP", "ALTER", "TRUNCATE", "REPAIR", "REFRESH"}
     | {"CACHE", "LAZY", "UNCACHE", "ANALYZE", "DESC", "DESCRIBE", "SHOW", "INTO", "OVERWRITE", "ON", "LOCK", "UNLOCK"}
     | {"EXPORT", "IMPORT", "RESTORE", "REORG", "FOR", "OPTIMIZE", "VACUUM", "TO", "RETURNS", "STREAMING", "."}
 )
 _ENDS_QUERY = frozenset({")"}) | ENDS_FROM
-# Behind a word that is a column, not the begin of a query.
+# After a column name, but never after the first word of a query.
 _BEHIND_COLUMNS = frozenset({")", ",", "."})
 
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A table in FROM, JOIN or TABLE: its name, where it stands (`start`, `end`, travel included), its alias.
+    """A table in FROM, JOIN or TABLE: its name, offsets (`start`, `end`, including time travel) and alias.
 
-    Without an alias, `alias_at` is where one can be written, if it `takes_alias`. `arguments` are those of a function
-    of tables, `f(…)`; `end` is behind them. Of `IDENTIFIER('a.b')` the parts are those of the name in it.
+    `alias_at` is the offset for a missing alias, if the relation `takes_alias`. `arguments` belong to a table function
+    `f(…)`, and `end` is then the offset after them. For `IDENTIFIER('a.b')`, `parts` are the parts of the inner name.
     """
 
     parts: tuple[str, ...]
@@ -67,17 +67,17 @@ class Relation:
 
     @property
     def shown(self) -> str:
-        """The name by which columns are qualified."""
+        """Name that qualifies columns."""
         return self.alias if self.alias is not None else self.parts[-1]
 
 
 @dataclass(slots=True)
 class Block:
-    """One SELECT: its relations in their order, and its WHERE; `others` are relations that are no named tables.
+    """A SELECT: its relations in order, and its WHERE. `others` is the number of relations without a table name.
 
-    `is_plain`: nothing in it gives rows of a table another meaning before WHERE is asked. `derived` are those of the
-    others that are sub-queries or common tables. Where it is itself the query of one, and of no other, its tokens are
-    `query`, and `user` is the block that reads it, with the place among those that are derived there.
+    `is_plain` if nothing in the block changes rows or columns of a table before WHERE. `derived` are the sub-queries
+    and common tables among the others. If exactly one derived relation reads this block, `query` are the token indexes
+    of this block, and `user` is the reading block with the index in its `derived`.
     """
 
     relations: list[Relation] = field(default_factory=list)
@@ -92,11 +92,11 @@ class Block:
 def blocks_of(
     text: str, tokens: Sequence[Token], start: int = 0, end: int | None = None, *, case_counts: bool = False
 ) -> list[Block]:
-    """The blocks of all queries in `tokens[start:end]`, sub-queries and common tables included.
+    """Parse the blocks of all queries in `tokens[start:end]`, including sub-queries and common tables.
 
-    Names of common tables are no relations, in any case unless `case_counts`. What only looks like a query gives
-    relations that may name no table.
-    Raises InvalidArgument for a time travel that does not go on as it must, and for too many queries within queries.
+    Names of common tables are not relations, case-insensitive unless `case_counts`. Text only similar to a query may
+    produce relations without a table. Raises InvalidArgument for a malformed time travel clause, and for too many
+    nested queries.
     """
     reader = _Reader(text, tokens, case_counts)
     try:
@@ -108,23 +108,23 @@ def blocks_of(
 
 
 def relations_of(text: str, tokens: Sequence[Token]) -> list[Relation]:
-    """The relations of all blocks."""
+    """Return the relations of all blocks. Raises the errors of `blocks_of`."""
     return [relation for block in blocks_of(text, tokens) for relation in block.relations]
 
 
 @dataclass(slots=True)
 class _Query:
-    """How far one query is read: what comes next, which common tables are known, what the relations are part of."""
+    """Parser state of one query: position, visible common tables, and the block of the relations."""
 
     at: int
     end: int
     common: frozenset[str]
     block: Block
-    # Within the list of relations; before a relation; before one that may be all NULL.
+    # Inside the list of relations; before a relation; before a relation with possible NULL rows.
     in_from: bool = False
     expects: bool = False
     nullable: bool = False
-    # Behind the word that opens the query.
+    # After the first word of the query.
     is_open: bool = False
     cases: int = 0
     before: str = ""
@@ -138,7 +138,7 @@ class _Reader:
         self.folded = str if case_counts else str.lower
         self.closes = closing(tokens)
         self.blocks: list[Block] = []
-        # Of each common table the queries of that name, None for one that gives other columns, and who reads it.
+        # Queries of each common table by name, None if it renames columns, and the blocks reading it.
         self.queries: dict[str, list[Block | None]] = {}
         self.users: dict[str, list[tuple[Block, int]]] = {}
 
@@ -150,7 +150,7 @@ class _Reader:
         return self.words[at] if 0 <= at < len(self.words) else ""
 
     def join_common_tables(self) -> None:
-        """Tell the query of a common table who reads it, where nothing else in the statement can."""
+        """Link the query of a common table to its reader, if no other part of the statement can read it."""
         if not self.queries:
             return
         names = [
@@ -162,16 +162,16 @@ class _Reader:
             return
         for name, queries in self.queries.items():
             users = self.users.get(name, [])
-            # Its name stands where it is defined, and where it is read.
+            # The name appears twice: in the definition and at the reader.
             if len(queries) == len(users) == 1 and queries[0] is not None and names.count(name.lower()) == 2:
                 queries[0].user = users[0]
 
     def _is(self, at: int, words: frozenset[str]) -> bool:
-        """Whether one of the words stands here, or the statement ends."""
+        """Return whether one of the words is at this index, or the statement ends."""
         return at >= len(self.tokens) or self.tokens[at].upper in words
 
     def read(self, at: int, end: int, common: frozenset[str], in_from: bool = False) -> None:
-        """Read one query, or the inner of parentheses among relations, which are `in_from` from the start."""
+        """Parse a query, or the content of parentheses among relations, which starts `in_from`."""
         query = _Query(at, end, common, self.new_block(), in_from, in_from, is_open=in_from)
         while query.at < end:
             word = self.words[query.at]
@@ -196,7 +196,7 @@ class _Reader:
             query.before = word
 
     def _relations(self, query: _Query, word: str) -> bool:
-        """Read what is about relations, if it is that."""
+        """Parse a clause with relations. Return False for any other word."""
         if word == "WITH" and not query.in_from and self._opens_common_tables(query.at + 1):
             query.at, query.common = self._common_tables(query.at, query.end, query.common)
         elif word == "FROM" and self._is_clause(query.at):
@@ -220,7 +220,7 @@ class _Reader:
         return True
 
     def _word(self, query: _Query, word: str) -> None:
-        """Step over a word that names no relation."""
+        """Advance over a word that names no relation."""
         if word == "CASE":
             query.cases += 1
         elif word == "END" and query.cases:
@@ -245,14 +245,14 @@ class _Reader:
             query.block = self.new_block()
 
     def _is_stream(self, at: int) -> bool:
-        """Whether STREAM is the word before a relation, not a table of that name."""
+        """Return whether STREAM is a keyword before a relation, not a table name."""
         if self.upper(at) != "STREAM" or at + 1 >= len(self.tokens):
             return False
         behind = self.tokens[at + 1]
         return behind.upper == "(" or (behind.is_name and behind.upper not in _NO_ALIAS)
 
     def _is_clause(self, at: int) -> bool:
-        """Whether FROM begins a clause: not in IS DISTINCT FROM, nor where another FROM comes next."""
+        """Return whether FROM starts a clause. False in IS DISTINCT FROM, and before another FROM."""
         if self.upper(at - 1) == "DISTINCT" and self.upper(at - 2) in ("IS", "NOT"):
             return False
         is_all = self.upper(at - 1) == "*" and self.upper(at - 2) in ("SELECT", "DISTINCT", "ALL", ",", ".")
@@ -267,13 +267,13 @@ class _Reader:
         return word in ("INTO", "OVERWRITE") and query.before in ("INSERT", "EVOLUTION")
 
     def _behind_target(self, at: int) -> int:
-        """The index behind the table that INSERT names, which no query reads."""
+        """Return the index after the target table of INSERT, which is not read."""
         at += 1 + (self.upper(at + 1) == "TABLE")
         name = name_at(self.tokens, at)
         return name.next if name is not None else at
 
     def _joined(self, block: Block, at: int) -> bool:
-        """What a JOIN makes of the relations before it; whether the one behind it may be all NULL, or unseen."""
+        """Mark relations before a JOIN that may be NULL. Return whether the next relation may be NULL or hidden."""
         kinds = set()
         at -= 1
         while self.upper(at) in _JOIN_KINDS:
@@ -293,9 +293,9 @@ class _Reader:
         nullable: bool = False,
         takes_alias: bool = True,
     ) -> int:
-        """Read one relation; the index behind it and its alias."""
+        """Parse a relation, and return the index after the relation and its alias."""
         if self.upper(at) == "(" and at in self.closes:
-            # Tables within parentheses are joined before the others; their rows keep no order of their own.
+            # Tables within parentheses are joined first, and their rows have no order of their own.
             stop, inner = self.closes[at], len(self.blocks)
             is_query = self._opens_query(at + 1)
             self.read(at + 1, stop, common, in_from=not is_query)
@@ -334,7 +334,10 @@ class _Reader:
         return behind
 
     def _derived(self, at: int, behind: int, block: Block, nullable: bool, takes_alias: bool = True) -> tuple[int, int]:
-        """Take a sub-query or a common table for a relation; the index behind its alias, its place in `derived`."""
+        """Add a sub-query or a common table as a relation.
+
+        Return the index after its alias, and its index in `derived`.
+        """
         block.others += 1
         alias_at, alias = self.tokens[behind - 1].end, None
         start, end = self.tokens[at].start, alias_at
@@ -345,7 +348,7 @@ class _Reader:
         return behind, len(block.derived) - 1
 
     def _named(self, at: int) -> tuple[tuple[str, ...], int] | None:
-        """The parts of the name at an index, or of the one in `IDENTIFIER('…')`, and the index behind."""
+        """Return the parts of the name at an index, or of the name in `IDENTIFIER('…')`, and the index after it."""
         if self.upper(at) == "IDENTIFIER" and self.upper(at + 1) == "(" and self.closes.get(at + 1) == at + 3:
             inner = self.tokens[at + 2]
             named = tokens_of(inner.value) if inner.kind == TEXT else None
@@ -359,14 +362,14 @@ class _Reader:
         return name.parts, name.next
 
     def _behind(self, at: int, block: Block) -> tuple[int, int, str | None]:
-        """Step over options, samples and an alias: where an alias can be written, the index behind, the alias."""
+        """Advance over options, samples and an alias. Return the offset for an alias, the next index, and the alias."""
         while self.upper(at) in ("WITH", "TABLESAMPLE", "REPEATABLE") and at + 1 in self.closes:
             block.is_plain = block.is_plain and self.upper(at) == "WITH"
             at = self.closes[at + 1] + 1
         alias_at = self.tokens[at - 1].end
         alias, at = self._alias(at)
         if alias is not None and self.upper(at - 1) == ")":
-            # Its columns have other names from here on.
+            # The alias renames the columns.
             block.is_plain = False
         return alias_at, at, alias
 
@@ -382,7 +385,7 @@ class _Reader:
         return alias, self.closes[at] + 1 if self.upper(at) == "(" and at in self.closes else at
 
     def _has_rows(self, at: int) -> bool:
-        """Whether VALUES, before this index, has rows, and is no table of that name."""
+        """Return whether VALUES before this index has rows, and is not a table name."""
         if at >= len(self.tokens):
             return False
         token = self.tokens[at]
@@ -392,7 +395,7 @@ class _Reader:
         return token.is_name and follows is not None and (follows.upper in ("(", ",") or follows.kind == TEXT)
 
     def _rows(self, at: int, end: int, common: frozenset[str]) -> int:
-        """The index behind the rows that begin at an index: there is their alias, or what follows the relation."""
+        """Return the index after the rows starting at an index, at their alias or at the token after the relation."""
         start = at
         while at < end:
             token = self.tokens[at]
@@ -419,7 +422,7 @@ class _Reader:
         return (*found, last) if last else tuple(found)
 
     def _parentheses(self, at: int, common: frozenset[str]) -> int:
-        """Read what stands in parentheses that are no relation: a sub-query, or arguments, which may hold some."""
+        """Parse parentheses other than a relation: a sub-query, or arguments that may contain sub-queries."""
         stop = self.closes.get(at, len(self.tokens))
         inner = at
         while inner < stop:
@@ -434,7 +437,7 @@ class _Reader:
         return stop + 1
 
     def _table_argument(self, at: int, stop: int, common: frozenset[str]) -> int:
-        """Read `(t)`, `t` or `(query)` behind TABLE in the arguments of a function; the index behind."""
+        """Parse `(t)`, `t` or `(query)` after TABLE in the arguments of a function, and return the index after it."""
         if self.upper(at) != "(":
             is_table = at < stop and self.tokens[at].is_name and self.upper(at - 2) in ("(", ",", "=>")
             return self._relation(at, stop, common, self.new_block(), takes_alias=False) if is_table else at
@@ -446,7 +449,7 @@ class _Reader:
         return inner + 1
 
     def _opens_query(self, at: int) -> bool:
-        """Whether a query begins here, within parentheses of its own or not: TABLE and others may be columns too."""
+        """Return whether a query starts here, with or without parentheses. TABLE and others may be columns too."""
         while self.upper(at) == "(":
             at += 1
         word = self.upper(at)
@@ -461,7 +464,7 @@ class _Reader:
         return follows.upper == "(" if word in ("MAP", "REDUCE") else self._has_rows(at + 1)
 
     def _opens_common_tables(self, at: int) -> bool:
-        """Whether `a AS (`, `a (x, y) AS (` or `a (SELECT` begins here, behind WITH."""
+        """Return whether `a AS (`, `a (x, y) AS (` or `a (SELECT` starts here, after WITH."""
         at += self._is_recursive(at)
         if at >= len(self.tokens) or not self.tokens[at].is_name:
             return False
@@ -471,7 +474,7 @@ class _Reader:
         return self.upper(at) == "RECURSIVE" and self.upper(at + 1) not in ("AS", "(")
 
     def _behind_columns(self, at: int) -> int:
-        """The index of the parenthesis of a common table, behind the columns, the limit and AS that may be before."""
+        """Return the index of a common table's parenthesis, after the optional columns, limit and AS."""
         if self.upper(at) == "(" and not self._opens_query(at + 1):
             at = self.closes.get(at, len(self.tokens)) + 1
         if self.upper(at) == "MAX" and self.upper(at + 1) == "RECURSION":
@@ -479,7 +482,7 @@ class _Reader:
         return at + (self.upper(at) == "AS")
 
     def _common_tables(self, at: int, end: int, common: frozenset[str]) -> tuple[int, frozenset[str]]:
-        """Read `WITH a AS (…), b AS (…)`; the index behind, and the names that are known from there on."""
+        """Parse `WITH a AS (…), b AS (…)`, and return the index after it and the visible names."""
         at += 1
         is_recursive = self._is_recursive(at)
         at += is_recursive
@@ -508,7 +511,7 @@ class _Reader:
         return at
 
     def _ends_where(self, at: int) -> bool:
-        """Whether the condition ends here: not at a column of such a name, which is behind a dot or an operator."""
+        """Return whether the condition ends here. False at a column with such a name, after a dot or an operator."""
         if self.upper(at) not in _ENDS_WHERE or is_behind_dot(self.tokens, at):
             return False
         return self.upper(at) in (";", "|>") or not wants_operand(self.tokens, at)

@@ -1,4 +1,4 @@
-"""The text of a CREATE TABLE that makes a table as another one is."""
+"""Generates a CREATE TABLE statement for an existing table."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ENDS_DEFAULT = ("COMMENT", "GENERATED", "FIRST", "AFTER", ",")
 
 @dataclass(frozen=True)
 class TableText:
-    """What of a table its definition says; `name` and the paths of `clustered_by` are SQL."""
+    """Properties of a table in its definition. `name` and the paths in `clustered_by` are SQL."""
 
     name: str
     schema: StructType
@@ -39,7 +39,7 @@ class TableText:
 
 
 def creation_text(table: TableText) -> str:
-    """The statement, a clause a line; `creation_of` understands it."""
+    """Return the statement, with one clause per line. `creation_of` parses it."""
     columns = ",\n".join(f"  {_column(column)}" for column in table.schema)
     lines = [f"CREATE TABLE {table.name} (\n{columns})", "USING delta"]
     if table.partitioned_by:
@@ -78,7 +78,7 @@ def _column(column: StructField) -> str:
 
 
 def _default(expression: str) -> str:
-    """In parentheses where a word of it would end it."""
+    """Return the expression, in parentheses if one of its words would end it."""
     cursor = TokenCursor(expression, tokens_of(expression) or [])
     return f"({expression})" if cursor.place_of(*_ENDS_DEFAULT) < cursor.end else expression
 

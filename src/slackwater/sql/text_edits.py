@@ -1,4 +1,4 @@
-"""Text in the place of parts of a statement: views for its tables, and nothing else of it changed."""
+"""Text edits that replace the table names of a statement with temporary views. All other text stays unchanged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slackwater.sql.relations import Relation
 
 @dataclass(frozen=True, slots=True)
 class TextEdit:
-    """Text that takes the place of `start` to `end`."""
+    """Replacement text for the offsets `start` to `end`."""
 
     start: int
     end: int
@@ -19,7 +19,7 @@ class TextEdit:
 
 
 def apply_edits(text: str, replacements: Sequence[TextEdit]) -> str:
-    """`text` with all of these done, and nothing else of it changed; words that would be one have a space between."""
+    """Apply all edits to `text`. A space separates adjacent words that would otherwise join."""
     pieces, at, last = [], 0, ""
     for start, end, new in [*sorted((r.start, r.end, r.text) for r in replacements), (len(text), len(text), "")]:
         for piece in (text[at:start], new):
@@ -35,7 +35,7 @@ def _is_word(character: str) -> bool:
 
 
 def as_view(relation: Relation, view: str) -> Iterator[TextEdit]:
-    """What lets the relation be `view`, known by the name that it had."""
+    """Yield edits that replace the relation by `view`, with the old name for an alias."""
     yield TextEdit(relation.start, relation.end, view)
     if relation.alias is None and relation.takes_alias:
         yield TextEdit(relation.alias_at, relation.alias_at, f" AS {quoted(relation.shown)}")
@@ -44,9 +44,9 @@ def as_view(relation: Relation, view: str) -> Iterator[TextEdit]:
 def without_database(
     tokens: Sequence[Token], qualified: Mapping[Relation, Collection[tuple[str, ...]]]
 ) -> Iterator[TextEdit]:
-    """What lets `db.t.c` be `t.c` in expressions, as a view has no database.
+    """Yield edits that shorten `db.t.c` to `t.c` in expressions, because a view has no database.
 
-    `qualified` are the relations with views, each with the names of several parts that it goes by.
+    `qualified` maps relations replaced by views to their qualified names.
     """
     names = {
         tuple(part.lower() for part in name) for r, known in qualified.items() if r.alias is None for name in known

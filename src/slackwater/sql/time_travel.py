@@ -1,4 +1,4 @@
-"""The time or version of a table that a statement names: `VERSION AS OF 3`, `FOR SYSTEM_TIME FROM a TO b`, `t@v3`."""
+"""Parser of time travel clauses: `VERSION AS OF 3`, `FOR SYSTEM_TIME FROM a TO b`, `t@v3`."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _OPERATORS = ("+", "-", "*", "/", "%", "||", "&", "|", "^", "DIV")
 
 @dataclass(frozen=True, slots=True)
 class Travel:
-    """As of when: of a `kind`, with its one or two SQL expressions; for AT the text behind the `@`.
+    """A time travel clause of a `kind`, with its one or two SQL expressions. For AT, the text after the `@`.
 
-    SYSTEM_TIME asks for what counted at a time, TIMESTAMP for the version that had been committed by then: after the
-    last commit there is none yet that stays the answer.
+    SYSTEM_TIME reads the rows valid at a time. TIMESTAMP reads the last version committed by a time, and this version
+    is not final for a time after the last commit.
     """
 
     kind: str
@@ -30,9 +30,9 @@ class Travel:
 
 
 def travel_at(text: str, tokens: Sequence[Token], at: int) -> tuple[Travel, int] | None:
-    """The clause that begins at the index `at`, and the index behind it; None where none does.
+    """Parse the clause at index `at`, and return it with the index after it. None for any other text.
 
-    Raises SqlSyntaxError for one that does not go on as it must.
+    Raises SqlSyntaxError for a malformed clause.
     """
     start = at
     words = [token.upper for token in tokens[at : at + 5]] + [""] * 5
@@ -60,7 +60,10 @@ def travel_at(text: str, tokens: Sequence[Token], at: int) -> tuple[Travel, int]
 
 
 def at_suffix(tokens: Sequence[Token], at: int) -> tuple[Travel, int] | None:
-    """The version behind a name, `@v3` or `@20261121000000000`, that begins at the index `at`, right behind it."""
+    """Parse the version suffix `@v3` or `@20261121000000000` at index `at`, directly after a name.
+
+    Return None for other text.
+    """
     if at + 1 >= len(tokens) or at == 0 or tokens[at].upper != "@" or tokens[at].start != tokens[at - 1].end:
         return None
     token = tokens[at + 1]
@@ -78,7 +81,7 @@ def _text(text: str, tokens: Sequence[Token], start: int, stop: int) -> str:
 
 
 def _expression_end(tokens: Sequence[Token], at: int) -> int:
-    """The index behind the expression that begins at `at`: operands that signs join, not what follows them."""
+    """Return the index after the expression at `at`: operands joined by operators."""
     while True:
         behind = _operand_end(tokens, at)
         while behind + 1 < len(tokens) and tokens[behind].upper in ("::", ".", "["):
@@ -120,14 +123,14 @@ def _group_end(tokens: Sequence[Token], at: int) -> int:
 
 
 def _texts_end(tokens: Sequence[Token], at: int) -> int:
-    """Behind texts that follow one another: they are one."""
+    """Return the index after adjacent texts, which form one text."""
     while at < len(tokens) and tokens[at].kind == TEXT:
         at += 1
     return at
 
 
 def _postfix_end(tokens: Sequence[Token], at: int) -> int:
-    """Behind `::decimal(3, 1)`, `.field` or `[0]`."""
+    """Return the index after `::decimal(3, 1)`, `.field` or `[0]`."""
     if tokens[at].upper == "[":
         while at < len(tokens) and tokens[at].upper != "]":
             at += 1
@@ -138,7 +141,7 @@ def _postfix_end(tokens: Sequence[Token], at: int) -> int:
 
 
 def _case_end(tokens: Sequence[Token], at: int) -> int:
-    """Behind the END of the CASE in which this index is."""
+    """Return the index after the END of the CASE around this index."""
     depth = 1
     while at < len(tokens) and depth:
         if not is_behind_dot(tokens, at):
@@ -148,7 +151,7 @@ def _case_end(tokens: Sequence[Token], at: int) -> int:
 
 
 def _interval_end(tokens: Sequence[Token], at: int) -> int:
-    """Behind `INTERVAL 1 DAY 2 HOURS`, `INTERVAL '1' DAY TO SECOND`, `INTERVAL '1 day'`."""
+    """Return the index after `INTERVAL 1 DAY 2 HOURS`, `INTERVAL '1' DAY TO SECOND`, `INTERVAL '1 day'`."""
     while at < len(tokens) and (tokens[at].kind == TEXT or tokens[at].raw.isdigit() or tokens[at].upper == "-"):
         at += 1
         if at < len(tokens) and _UNITS.match(tokens[at].raw):
