@@ -1,1 +1,1 @@
-"""Data files as Arrow batches: read and written by pyarrow in whatever process has them to do, without Spark."""
+"""Reads and writes data files with pyarrow, in Arrow batches, in any process, without Spark."""

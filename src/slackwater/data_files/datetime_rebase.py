@@ -1,6 +1,6 @@
-"""Dates and timestamps of the hybrid Julian calendar, by which old versions of Spark counted.
+"""Detects dates and timestamps that need rebasing from the hybrid Julian calendar of Spark 2.
 
-A footer tells by which calendar the values of a file are counted. Source: Spark's "datetimeRebaseModeInRead" and
+The footer of a file records the calendar of its values. Source: Spark's "datetimeRebaseModeInRead" and
 "int96RebaseModeInRead"; `DataSourceUtils.datetimeRebaseSpec`, `DataSourceUtils.int96RebaseSpec`.
 """
 
@@ -17,20 +17,21 @@ from slackwater.errors import UnsupportedFeature
 from slackwater.stats.footer_bounds import LEGACY_DATES_KEY, SPARK_VERSION_KEY
 
 _LEGACY_KEYS = (LEGACY_DATES_KEY, b"org.apache.spark.legacyINT96")
-# The first versions that count dates, and INT96 timestamps, by the Gregorian calendar unless a legacy key is set.
+# First Spark versions with Gregorian dates and INT96 timestamps, unless a legacy key is set.
 _FIRST_GREGORIAN, _FIRST_GREGORIAN_INT96 = (3, 0), (3, 1)
-# Every file that `write_rows` names, and no file that Spark, delta-rs or DuckDB names: these number their parts.
+# Matches every file name of `write_rows`, but no name of Spark, delta-rs or DuckDB, because their files have part
+# numbers.
 _WRITTEN_BY_PYARROW = r"(^|/)part-[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}-c000[.a-z4]*\.parquet$"
 
 _FIRST_DAY = dt.date(1582, 10, 15)
-# Zones had other offsets before.
+# Time zones had other offsets before.
 _FIRST_MICROS = int(dt.datetime(1900, 1, 1, tzinfo=dt.timezone.utc).timestamp()) * 1_000_000
 
 
 def may_be_julian(metadata: pq.FileMetaData, path: str, unmarked_is_julian: bool = False) -> bool:
-    """Return whether dates or timestamps of a file may be counted by the Julian calendar.
+    """Return whether dates or timestamps of a file may use the Julian calendar.
 
-    `unmarked_is_julian`: the answer for a footer that names no version of Spark, unless this package wrote the file.
+    `unmarked_is_julian` is the result for a footer without a Spark version, unless this package wrote the file.
     """
     keys = metadata.metadata or {}
     if any(key in keys for key in _LEGACY_KEYS):
@@ -45,14 +46,14 @@ def may_be_julian(metadata: pq.FileMetaData, path: str, unmarked_is_julian: bool
 def are_written_by_pyarrow(paths: Sequence[str] | pa.ChunkedArray) -> pa.BooleanArray | pa.ChunkedArray:
     """Return for each path of a data file whether `write_rows` named the file.
 
-    Values in these files are Gregorian. Early releases left SPARK_VERSION_KEY out of their footers.
+    Values in these files are Gregorian. Early releases omitted SPARK_VERSION_KEY from their footers.
     """
     texts = paths if isinstance(paths, pa.ChunkedArray) else pa.array(paths, pa.string())
     return pc.match_substring_regex(texts, _WRITTEN_BY_PYARROW)
 
 
 def _version(text: bytes) -> tuple[int, int]:
-    """Return the major and minor version; (0, 0) for a text without them."""
+    """Return the major and minor version, (0, 0) for a text without them."""
     major, _, rest = text.decode(errors="replace").partition(".")
     minor = rest.partition(".")[0]
     return (int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else (0, 0)
@@ -63,9 +64,9 @@ def _has_int96(metadata: pq.FileMetaData) -> bool:
 
 
 def require_no_rebase_needed(batch: pa.RecordBatch, where: str) -> None:
-    """Let pass rows whose days and times are the same in both calendars.
+    """Verify that all dates and timestamps of `batch` are equal in both calendars.
 
-    Raises UnsupportedFeature for others, which Spark's own reader alone knows how to read.
+    Raises UnsupportedFeature for older values, which only Spark's own reader can rebase.
     """
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if _has_old(column):

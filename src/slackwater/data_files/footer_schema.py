@@ -1,7 +1,7 @@
-"""The columns of a Parquet file as those of a table: by what Spark noted in the footer, else by its Parquet types.
+"""Derives a table schema from a Parquet footer: from Spark's schema in the footer, else from the Parquet types.
 
-The rules are those of Spark's Parquet reader. Source: delta-protocol.md "Delta Data Type to Parquet Type Mappings";
-the public Parquet format ("LogicalTypes").
+The rules are those of Spark's Parquet reader. Source: delta-protocol.md "Delta Data Type to Parquet Type Mappings"; the
+public Parquet format ("LogicalTypes").
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from slackwater.protocol.schema_changes.merge_schema import without_internal_met
 from slackwater.storage.parquet_footer import ParquetFooter
 
 SPARK_SCHEMA_KEY = b"org.apache.spark.sql.parquet.row.metadata"
-"""Footer key: the columns as Spark's schema, in JSON."""
+"""Footer key of Spark's schema in JSON."""
 
 _COLLATIONS = "__COLLATIONS"
 _PHYSICAL: dict[str, DataType] = {
@@ -59,7 +59,7 @@ _INTEGERS: dict[tuple[int, bool], DataType] = {
     (16, True): SHORT,
     (32, True): INTEGER,
     (64, True): LONG,
-    # A wider type has room for what has no sign.
+    # Unsigned integers need a wider type.
     (8, False): SHORT,
     (16, False): INTEGER,
     (32, False): LONG,
@@ -70,9 +70,9 @@ _MOST_DIGITS = 38
 
 
 def schema_of_footer(footer: ParquetFooter) -> StructType:
-    """The columns of the file with this footer, all nullable, as `spark.read.parquet` has them.
+    """Return the columns of the file with this footer, all nullable, like `spark.read.parquet`.
 
-    Raises UnsupportedFeature, naming the column, for a type that a table cannot hold, and for an encrypted file.
+    Raises UnsupportedFeature, with the name of the column, for a type unsupported in tables, and for an encrypted file.
     """
     if footer.is_encrypted:
         raise UnsupportedFeature("it is encrypted, and tables have no keys: decrypt it first")
@@ -82,7 +82,7 @@ def schema_of_footer(footer: ParquetFooter) -> StructType:
 
 
 def _as_spark_noted(noted: bytes) -> StructType | None:
-    """None where the note is no JSON, which Spark passes over too."""
+    """Parse Spark's schema. None if it is not JSON, which Spark ignores too. Raises UnsupportedFeature."""
     try:
         schema = parse_schema(noted.decode())
     except (InvalidSchema, UnicodeDecodeError) as error:
@@ -104,7 +104,7 @@ def _is_json(noted: bytes) -> bool:
 
 
 def _by_parquet_types(metadata: pq.FileMetaData) -> StructType:
-    """The structure as Arrow finds it, the leaves by what the file says of each."""
+    """Combine Arrow's structure with the file's metadata of the leaves. Raises UnsupportedFeature."""
     try:
         found = metadata.schema.to_arrow_schema()
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -118,7 +118,7 @@ def _field(field: pa.Field, leaves: Iterator[pq.ColumnSchema]) -> StructField:
 
 
 def _type(arrow: pa.DataType, leaves: Iterator[pq.ColumnSchema]) -> DataType:
-    """The type of a column, whose leaves, in their order, are taken from `leaves`."""
+    """Return the type of a column. Takes the leaves of the column in order from `leaves`."""
     if isinstance(arrow, pa.BaseExtensionType) and pa.types.is_nested(arrow.storage_type):
         return _type(arrow.storage_type, leaves)
     if pa.types.is_struct(arrow):

@@ -1,4 +1,4 @@
-"""A Parquet file whose ranges that are about to be read are fetched together, but for one on a disk."""
+"""Prefetching Parquet source: fetches the ranges of a row group together, except from a local disk."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from slackwater.storage.store import ObjectStore
 
 Range = tuple[int, int]
 Parts = list[tuple[int, bytes]]
-"""Bytes by where they start in the object, in order."""
+"""Bytes with their start offset in the object, in order."""
 
-# Between two ranges that go by one request: as much as is read in the time of another one.
+# Maximum gap between two ranges in one request: a larger gap takes longer to read than a second request.
 _MOST_GAP_BYTES = 1 << 20
-# Some writers of old counted a chunk without the header of its dictionary.
+# Some old writers excluded the header of the dictionary from the size of a chunk.
 _MARGIN_BYTES = 128
 _TAIL_BYTES = 64 * 1024
-# Of a small file all is read at once: that takes less time than a second request.
+# A small file is read completely, because this takes less time than a second request.
 _SMALL_FILE_BYTES = 1 << 20
 
 
 def ranges_of(group: RowGroup, leaves: Iterable[int], size_bytes: int) -> list[Range]:
-    """Where the pages of some leaf columns of a row group are, as (start, length); near ones in one range."""
+    """Return the pages of leaf columns in a row group as (start, length). Adjacent ranges are merged."""
     chunks = sorted((group.columns[leaf].start, group.columns[leaf].stored_bytes) for leaf in leaves)
     merged: list[Range] = []
     for start, length in chunks:
@@ -39,7 +39,7 @@ def ranges_of(group: RowGroup, leaves: Iterable[int], size_bytes: int) -> list[R
 
 
 class PrefetchedFile(RangeReader):
-    """An object of which what was fetched comes from memory, its end first, and all else by a request of its own."""
+    """An object with its end and fetched parts in memory. Any other read sends a request."""
 
     def __init__(self, store: ObjectStore, path: str, size_bytes: int) -> None:
         super().__init__(store, path, size_bytes)
@@ -49,13 +49,13 @@ class PrefetchedFile(RangeReader):
         self._end = self.fetch([(size_bytes - length, length)] if length else [])
 
     def fetch(self, ranges: Iterable[Range]) -> Parts:
-        """These ranges of the object, for `reader`; those at its end are in memory already, and not among them."""
+        """Fetch these ranges of the object for `reader`, except ranges in the end, which is in memory."""
         missing = sorted(found for found in ranges if not self._has_end_from(found[0]))
         parts = self._store.read_ranges(self._path, missing) if missing else []
         return [(start, part) for (start, _), part in zip(missing, parts, strict=True)]
 
     def reader(self, parts: Parts) -> Any:
-        """What pyarrow reads the object from, with these parts in memory too; for one thread, others have their own."""
+        """Return a pyarrow source of the object with these parts in memory, for one thread only."""
         other = PrefetchedFile.__new__(PrefetchedFile)
         RangeReader.__init__(other, self._store, self._path, self._size)
         other._end, other._held = self._end, parts
@@ -75,32 +75,32 @@ class PrefetchedFile(RangeReader):
 
 
 class FileOnDisk:
-    """As `PrefetchedFile`, of which nothing is fetched before it is read: a disk answers at once.
+    """A file on a local disk with the interface of `PrefetchedFile`, without prefetching.
 
-    What is read goes straight into Arrow's own memory. Raises ObjectNotFound.
+    Reads go directly into Arrow's memory. Raises ObjectNotFound.
     """
 
     def __init__(self, store: ObjectStore, path: str) -> None:
         self._file = store.open_file(path)
 
     def size(self) -> int:
-        """The file's size in bytes."""
+        """Return the file's size in bytes."""
         size: int = self._file.size()
         return size
 
     def seek(self, offset: int) -> None:
-        """Go to byte `offset`."""
+        """Set the position to byte `offset`."""
         self._file.seek(offset)
 
     def read(self, size: int) -> bytes:
-        """As many bytes from where it stands, fewer at the end."""
+        """Return `size` bytes from the current position, fewer at the end."""
         data: bytes = self._file.read(size)
         return data
 
     def fetch(self, _ranges: Iterable[Range]) -> Parts:
-        """Nothing."""
+        """Fetch nothing."""
         return []
 
     def reader(self, _parts: Parts) -> Any:
-        """What pyarrow reads the file from, in any number of threads."""
+        """Return a pyarrow source of the file, for any number of threads."""
         return self._file

@@ -1,7 +1,7 @@
-"""Rows of data files as Arrow batches, a range of bytes of a file at a time.
+"""Reads rows of data files in Arrow batches, by byte ranges of a file.
 
-A file of many row groups is read by several tasks: each reads the groups that begin in its range, as Spark and Hadoop
-split Parquet files. Source: delta-protocol.md "Data Files", "Reader Requirements for Deletion Vectors".
+Several tasks read a file with many row groups: each reads the groups that start in its range, like Parquet splits of
+Spark and Hadoop. Source: delta-protocol.md "Data Files", "Reader Requirements for Deletion Vectors".
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ from slackwater.storage.path_guard import open_resolved
 from slackwater.storage.store import ObjectStore
 
 _BATCH_ROWS = 1 << 16
-# Where several row groups are decoded at once: larger arrays cost more time to make room for than to fill.
+# Batch size for several row groups at a time. Allocating larger arrays takes longer than filling them.
 _BATCH_ROWS_BY_THREADS = 1 << 17
 MOST_AHEAD_BYTES = 256 << 20
-"""What may be in memory of rows that are read ahead, as far as footers tell."""
+"""Limit in bytes for rows read ahead, estimated from footers."""
 _VALUE_BYTES = 8
-# A text by itself is stored with its length, of four bytes: where there are fewer, texts are numbers of a dictionary.
+# A plain text has a length of four bytes. With fewer bytes per value, the column is dictionary-encoded.
 _MOST_NUMBER_BYTES = 2
 UNREADABLE = (ValueError, pa.ArrowException, OSError)
-"""What pyarrow raises of a file that it cannot read."""
+"""Errors of pyarrow for an unreadable file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The row groups of the file at `place` that begin in bytes `start` to `end`; None is the file's end.
+    """The row groups of the file at `place` that start in bytes `start` to `end`; None is the file's end.
 
-    `place` is as `resolve_file` gives it. `deleted`: the indexes of rows in the file that are left out; `only`: those
-    of the rows that are read, where it is not all. `constants`: the values of further columns, one of each for all
-    rows. `size_bytes`: the file's size, where the log says it.
+    `place` is a result of `resolve_file`. `deleted` are indexes of rows to skip. `only` are indexes of the only rows to
+    read, None for all rows. `constants` are columns with one value for all rows. `size_bytes` is the file's size from
+    the log, if known.
     """
 
     place: str
@@ -64,7 +64,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class RowCondition:
-    """A condition that `require_decidable` lets pass, on columns that are read or constant, and the schema of these."""
+    """A condition accepted by `require_decidable` on read or constant columns, with their schema."""
 
     predicate: Predicate
     schema: StructType
@@ -72,12 +72,12 @@ class RowCondition:
 
 @dataclass(frozen=True, slots=True)
 class ReadProjection:
-    """The columns to read: physical names with their types, by field id where they have one and `by_id` is set.
+    """The columns to read: physical names with types, matched by field id if present and if `by_id` is set.
 
-    `constants`: the columns whose values each split has. `row`: the name of a column for the index of each row in its
-    file, if it is wanted. `matching`: row groups in which no row can match are left out, others are read as a whole.
-    `where`: only rows for which it is true. `given`: the schema of the batches, where it is not all of these columns
-    in this order. `unmarked_is_julian`: as `may_be_julian` takes it.
+    `constants` are the columns with a value per split. `row` is the column name for the index of each row in its file,
+    if requested. `matching` skips row groups without possible matches and reads the others completely. `where` filters
+    rows. `given` is the schema of the batches, if it differs from these columns in this order. `unmarked_is_julian` is
+    passed to `may_be_julian`.
     """
 
     columns: pa.Schema
@@ -91,7 +91,7 @@ class ReadProjection:
 
     @property
     def schema(self) -> pa.Schema:
-        """The schema of the batches: the columns, then the constants, then the row index; or what is `given`."""
+        """Schema of the batches: the columns, then the constants, then the row index; or `given` if set."""
         if self.given is not None:
             return self.given
         row = [] if self.row is None else [pa.field(self.row, pa.int64())]
@@ -105,13 +105,17 @@ def read_splits(
     readers: int = 1,
     ahead_bytes: int = MOST_AHEAD_BYTES,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of `splits`, in their order. Only the columns that are wanted are read.
+    """Yield the rows of `splits` in order. Only requested columns are read.
 
-    With one of `readers`, what comes next is fetched while the rows before are worked on: the pages of up to two row
-    groups are in memory. With more, that many threads read row groups, as far as their rows are `ahead_bytes` in
-    memory, about; of a row group that has more, batches.
-    Raises DataFileNotFound, CorruptTable for a file that is damaged or has other columns than the table,
-    UnsupportedFeature for old dates of another calendar, StorageError.
+    With one reader, the next row group is fetched while the current rows are processed, so pages of up to two row
+    groups are in memory. With more `readers`, each reads row groups in its own thread, until about `ahead_bytes` are in
+    memory. A row group above this limit is read in batches.
+
+    Raises:
+        DataFileNotFound: If a file does not exist.
+        CorruptTable: If a file is damaged or its columns do not match the table.
+        UnsupportedFeature: If a file contains old dates in another calendar.
+        StorageError: If the store fails.
     """
     if readers > 1:
         yield from _read_by_threads(store, splits, wanted, readers, ahead_bytes)
@@ -121,7 +125,7 @@ def read_splits(
 
 
 def _ahead(items: Iterator[_FetchedGroup]) -> Iterator[_FetchedGroup]:
-    """`items`, each made by another thread while the one before is in use."""
+    """Yield `items`. A second thread computes the next item while the current item is in use."""
     with ThreadPoolExecutor(1) as pool:
         coming = pool.submit(next, items, None)
         while (item := coming.result()) is not None:
@@ -132,7 +136,7 @@ def _ahead(items: Iterator[_FetchedGroup]) -> Iterator[_FetchedGroup]:
 def _read_by_threads(
     store: ObjectStore, splits: Iterable[Split], wanted: ReadProjection, readers: int, ahead_bytes: int
 ) -> Iterator[pa.RecordBatch]:
-    """As `read_splits`: some files are opened ahead, and as many row groups read as there is room for."""
+    """Read like `read_splits`. Opens some files ahead, and reads row groups up to the memory limit."""
     pool = ThreadPoolExecutor(readers)
     try:
         todo = iter(splits)
@@ -147,7 +151,7 @@ def _read_by_threads(
                 groups += opening.popleft().result()
             while groups and (not reading or held_bytes + groups[0].size_bytes <= ahead_bytes):
                 group = groups.popleft()
-                # Rows of which there is no room for all come while they are read.
+                # A group above the limit is streamed.
                 is_large = group.size_bytes > ahead_bytes
                 reading.append((group, None if is_large else pool.submit(group.all_rows)))
                 held_bytes += group.size_bytes
@@ -185,7 +189,7 @@ def _opened(store: ObjectStore, split: Split, wanted: ReadProjection, by_threads
     opened, path = open_resolved(store, split.place)
     where = f"{store.root_url}: {split.place}"
     if split.size_bytes is not None:
-        # To ask for the size costs a request, so it is asked for where what the log says leads nowhere.
+        # A request for the size is only sent if the size in the log turns out wrong.
         with suppress(ObjectNotFound, *UNREADABLE):
             return _OpenFile(_source(opened, path, split.size_bytes, by_threads), where, wanted)
     meta = opened.head(path)
@@ -200,19 +204,19 @@ def _opened(store: ObjectStore, split: Split, wanted: ReadProjection, by_threads
 
 
 def _source(store: ObjectStore, path: str, size_bytes: int, by_threads: bool) -> PrefetchedFile | FileOnDisk:
-    # One thread fetches for another what that reads next, from a disk as well.
+    # With one reader, a second thread prefetches, also from a disk.
     is_read_at_once = by_threads and store.local_root is not None
     return FileOnDisk(store, path) if is_read_at_once else PrefetchedFile(store, path, size_bytes)
 
 
 def _begins_in(group: RowGroup, split: Split, number: int) -> bool:
-    # A group without columns is nowhere; the first split reads those.
+    # A row group without columns has no offset, so its number decides: the first split reads it.
     begin = min((column.start for column in group.columns), default=number)
     return split.start <= begin and (split.end is None or begin < split.end)
 
 
 class _OpenFile:
-    """A file whose footer was read, and how the wanted columns come of its own. Raises what `UNREADABLE` has, too."""
+    """An open file with its footer and the match of requested columns. Also raises the errors of `UNREADABLE`."""
 
     def __init__(self, source: PrefetchedFile | FileOnDisk, where: str, wanted: ReadProjection) -> None:
         self.footer = footer = read_footer(source)
@@ -228,26 +232,26 @@ class _OpenFile:
         self._texts = {
             column.name: _leaves(schema, [column.name])[0]
             for column, field in zip(self._columns, wanted.columns, strict=True)
-            # A dot would make it a path.
+            # pyarrow interprets a dot as a path.
             if column.name and "." not in column.name and pa.types.is_string(field.type)
             if schema.field(column.name).type == field.type
         }
         self._is_old = may_be_julian(footer.metadata, where, wanted.unmarked_is_julian)
 
     def fetch(self, number: int) -> Parts:
-        """The pages of a row group that `rows` will need."""
+        """Fetch the pages of a row group for `rows`."""
         return self._source.fetch(ranges_of(self.footer.row_groups[number], self._leaves, self._source.size()))
 
     def size_bytes(self, number: int) -> int:
-        """About how many bytes the wanted columns of a row group are in memory."""
+        """Estimate the size in bytes of the requested columns of a row group in memory."""
         group = self.footer.row_groups[number]
         of_pages = sum(group.columns[leaf].uncompressed_bytes for leaf in self._leaves)
         return of_pages + group.num_rows * _VALUE_BYTES * max(1, len(self._leaves))
 
     def rows(self, number: int, pages: Parts, by_threads: bool = False) -> Iterator[pa.RecordBatch]:
-        """The rows of a row group, deleted ones too, in the wanted columns, texts perhaps as dictionaries.
+        """Yield all rows of a row group, including deleted rows, in the requested columns.
 
-        `by_threads`: several columns at once.
+        Texts may be dictionary-encoded. `by_threads` decodes several columns in parallel. Raises CorruptTable.
         """
         group = self.footer.row_groups[number]
         try:
@@ -275,13 +279,13 @@ class _OpenFile:
         return parquet_file(source, self.footer, dictionaries)
 
     def _dictionaries(self, number: int) -> list[str]:
-        """The columns of which a row group has few values: their numbers are read many times faster than texts."""
+        """Return text columns with few distinct values in a row group, because codes are read faster than texts."""
         group = self.footer.row_groups[number]
         most = group.num_rows * _MOST_NUMBER_BYTES
         return [name for name, leaf in self._texts.items() if group.columns[leaf].uncompressed_bytes <= most]
 
     def _empty(self, group: RowGroup) -> Iterator[pa.RecordBatch]:
-        """As many rows as the group has, of which no column is in the file."""
+        """Yield the group's number of rows if the file contains none of the columns."""
         for at in range(0, group.num_rows, _BATCH_ROWS):
             nothing = pa.nulls(min(_BATCH_ROWS, group.num_rows - at))
             arrays = [c.convert(nothing) for c in self._columns] or [nothing]
@@ -290,7 +294,7 @@ class _OpenFile:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """A row group of an open file; `first` is the index of its first row in the file."""
+    """A row group of an open file. `first` is the index of its first row in the file."""
 
     file: _OpenFile
     number: int
@@ -300,27 +304,27 @@ class _Group:
 
     @property
     def size_bytes(self) -> int:
-        """As `_OpenFile` says."""
+        """Estimated size in bytes, see `_OpenFile.size_bytes`."""
         return self.file.size_bytes(self.number)
 
     def fetched(self) -> _FetchedGroup:
-        """With its pages."""
+        """Fetch the pages of the group."""
         return _FetchedGroup(self, self.file.fetch(self.number))
 
     def all_rows(self) -> list[pa.RecordBatch]:
-        """The rows that are left, with all columns that are wanted."""
+        """Return the remaining rows with all requested columns."""
         return list(self.fetched().rows(by_threads=True))
 
 
 @dataclass(frozen=True, slots=True)
 class _FetchedGroup:
-    """A row group whose pages are in memory."""
+    """A row group with its pages in memory."""
 
     group: _Group
     pages: Parts
 
     def rows(self, by_threads: bool = False) -> Iterator[pa.RecordBatch]:
-        """The rows that are left, with all columns that are wanted."""
+        """Yield the remaining rows with all requested columns."""
         group = self.group
         first = group.first
         for batch in group.file.rows(group.number, self.pages, by_threads):
@@ -331,7 +335,7 @@ class _FetchedGroup:
 def finished(
     batch: pa.RecordBatch, first: int, split: Split, wanted: ReadProjection, deleted: npt.NDArray[np.uint64]
 ) -> Iterator[pa.RecordBatch]:
-    """The batch, whose first row has the index `first`, with its other columns, without deleted rows and others."""
+    """Add constants and row indexes to a batch with first row index `first`, and drop deleted and filtered rows."""
     columns = dict(zip(wanted.columns.names, batch.columns, strict=False))
     keep = _kept(columns, batch.num_rows, split, wanted)
     low, high = np.searchsorted(deleted, np.array([first, first + batch.num_rows], np.uint64))
@@ -342,7 +346,7 @@ def finished(
     if wanted.row is not None:
         columns[wanted.row] = _whole_numbers(first, batch.num_rows)
     read = [name for name in wanted.schema.names if name in columns]
-    # Without a column a batch would have no number of rows.
+    # A batch without columns has no number of rows, so one column remains.
     rows = pa.RecordBatch.from_arrays([columns[name] for name in read] or batch.columns[:1], read or [""])
     if keep is not None and keep.true_count < len(keep):
         rows = rows.filter(keep)
@@ -359,7 +363,7 @@ def finished(
 
 
 def _kept(columns: Mapping[str, pa.Array], count: int, split: Split, wanted: ReadProjection) -> pa.BooleanArray | None:
-    """For each row whether the condition is true of it; None where it is of all, or there is none."""
+    """Return for each row whether the filter is true. None without a filter, or if all rows match."""
     if wanted.where is None:
         return None
     given: Mapping[str, Datum] = {**split.constants, **columns}
@@ -374,7 +378,7 @@ def _plain(values: Datum) -> Datum:
 
 
 def _booleans(values: npt.NDArray[np.bool_]) -> pa.BooleanArray:
-    # Not pa.array, which imports pandas: a task would wait for it.
+    # pa.array would import pandas, which delays a task.
     return pa.Array.from_buffers(pa.bool_(), len(values), [None, pa.py_buffer(np.packbits(values, bitorder="little"))])
 
 
@@ -384,12 +388,12 @@ def _whole_numbers(first: int, count: int) -> pa.Array:
 
 
 def _schema_or_one(wanted: ReadProjection) -> pa.Schema:
-    """A batch has as many rows as its columns: where none is wanted it has one of nulls."""
+    """Return the schema of the columns, or one null column, because a batch without columns has no rows."""
     return wanted.columns if wanted.columns.names else pa.schema([("", pa.null())])
 
 
 def _leaves(schema: pa.Schema, names: Sequence[str]) -> list[int]:
-    """The indexes of the leaf columns below the top-level columns `names`."""
+    """Return the indexes of the leaf columns below the top-level columns `names`."""
     chosen, at = set(names), 0
     found: list[int] = []
     for column in schema:

@@ -1,7 +1,7 @@
-"""Rows of many files as few new ones, in their order, in whatever process has them to do.
+"""Rewrites the rows of many files into fewer files, in order, in any process.
 
-Small files are read as a whole, some at a time by several threads: what is known of one holds for all that have its
-schema. Source: delta-protocol.md "Data Files", "Writer Requirements for Row Tracking".
+Small files are read completely, several at a time and by several threads. The column match of one file is reused for
+all files with the same schema. Source: delta-protocol.md "Data Files", "Writer Requirements for Row Tracking".
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _MOST_AHEAD = 12
 
 @dataclass(frozen=True, slots=True)
 class CarriedColumn:
-    """A column of the new files whose value is what a file holds in it, and where that is null the constant `default`.
+    """A column of the new files with the value from the old file, or, if null, the value of the column `default`.
 
-    With `plus_row` the row's index in its file is added to that.
+    With `plus_row` the row's index in its file is added to the default.
     """
 
     name: str
@@ -45,9 +45,9 @@ class CarriedColumn:
 
 @dataclass(frozen=True, slots=True)
 class RewriteSpec:
-    """What is read of files, and how it is written; `kept` columns are among those that are read, and all are written.
+    """Columns to read, and the format of the new files. `kept` are carried columns, a subset of the read columns.
 
-    Where a column is kept that counts rows, `wanted` names the column `row`.
+    If a carried column has `plus_row`, `wanted` names the column `row`.
     """
 
     wanted: ReadProjection
@@ -57,7 +57,7 @@ class RewriteSpec:
 
 @dataclass(frozen=True, slots=True)
 class RewriteResult:
-    """The files that were written, and how many rows were read for them."""
+    """The written files, and the number of rows read."""
 
     files: list[WrittenFile]
     num_read: int
@@ -66,9 +66,10 @@ class RewriteResult:
 def rewrite(
     store: ObjectStore, splits: Sequence[Split], directory: str, how: RewriteSpec, readers: int = 1
 ) -> RewriteResult:
-    """Write the live rows of whole files, in the order of `splits`, as files below `directory`.
+    """Write the live rows of whole files, in the order of `splits`, to files below `directory`.
 
-    `readers`: how many threads read. Where it raises, files may be left. Raises as `read_splits` and `write_rows` do.
+    `readers` is the number of reader threads. Files may remain after an error. Raises the errors of `read_splits` and
+    `write_rows`.
     """
     counted = _Counted(_rows(store, splits, how, readers))
     files = list(write_rows(counted, store, directory, how.form))
@@ -87,7 +88,7 @@ class _Counted:
 
 
 def _rows(store: ObjectStore, splits: Sequence[Split], how: RewriteSpec, readers: int) -> Iterator[pa.RecordBatch]:
-    """The rows of `splits`, with the columns that are kept filled in."""
+    """Yield the rows of `splits` with carried columns filled in."""
     for batch in _in_order(store, splits, how.wanted, readers):
         yield _with_kept(batch, how) if how.kept else batch
 
@@ -95,7 +96,7 @@ def _rows(store: ObjectStore, splits: Sequence[Split], how: RewriteSpec, readers
 def _in_order(
     store: ObjectStore, splits: Sequence[Split], wanted: ReadProjection, readers: int
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of `splits`; small ones are read ahead, large ones as they come up."""
+    """Yield the rows of `splits` in order. Small files are read ahead, large files when their turn comes."""
     small = _SmallFiles(store, wanted)
     with ThreadPoolExecutor(readers) as pool:
         coming: deque[Future[list[pa.RecordBatch]] | Split] = deque()
@@ -110,7 +111,7 @@ def _in_order(
 
 
 def _works(splits: Iterable[Split]) -> Iterator[list[Split] | Split]:
-    """Small files, some at a time, and large ones, in their order."""
+    """Group adjacent small files into batches, and yield large files alone, in order."""
     held: list[Split] = []
     held_bytes = 0
     for split in splits:
@@ -130,7 +131,7 @@ def _works(splits: Iterable[Split]) -> Iterator[list[Split] | Split]:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """How the wanted columns come of files with this schema."""
+    """Match of the requested columns for files with this schema."""
 
     schema: pa.Schema
     names: list[str]
@@ -145,7 +146,7 @@ class _Layout:
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """A file that was read; without a `table` it has none of the columns that are wanted."""
+    """A file read into memory. `table` is None if the file contains none of the requested columns."""
 
     split: Split
     layout: _Layout
@@ -153,13 +154,13 @@ class _Opened:
     table: pa.Table | None
 
     def goes_with(self, other: _Opened) -> bool:
-        """Whether what is done to the rows of one is right for those of both."""
+        """Return whether the rows of both files can be processed together."""
         plain = self.split.deleted is None and other.split.deleted is None and not (self.is_old or other.is_old)
         return plain and self.layout is other.layout and self.table is not None
 
 
 class _SmallFiles:
-    """Files that are each fetched by one request."""
+    """Reads files with one request each."""
 
     def __init__(self, store: ObjectStore, wanted: ReadProjection) -> None:
         self._store = store
@@ -169,7 +170,7 @@ class _SmallFiles:
     def rows(self, splits: Sequence[Split]) -> list[pa.RecordBatch]:
         contents = self._contents(splits)
         found: list[pa.RecordBatch] = []
-        # Rows of files that differ in nothing that is asked for go on together.
+        # Rows of files with equal properties are processed together.
         alike: list[_Opened] = []
         for split, content in zip(splits, contents, strict=True):
             opened = self._opened(split, content)
@@ -186,7 +187,7 @@ class _SmallFiles:
     def _opened(self, split: Split, content: bytes) -> _Opened:
         where = f"{self._store.root_url}: {split.place}"
         try:
-            # What is in memory need not be fetched by other threads ahead of its use.
+            # Content in memory needs no prefetching by other threads.
             source = pa.BufferReader(content)
             file = pq.ParquetFile(source, coerce_int96_timestamp_unit="us", pre_buffer=False, **DEEP_SCHEMAS)
             layout = self._layout(file, where)
@@ -198,7 +199,7 @@ class _SmallFiles:
         return _Opened(split, layout, is_old, table)
 
     def _finished(self, alike: Sequence[_Opened]) -> list[pa.RecordBatch]:
-        """The live rows of files that were opened, one or some that are alike, in the columns that are wanted."""
+        """Return the live rows of one file, or of several equal files, in the requested columns."""
         one = alike[0]
         if one.table is None:
             return list(read_splits(self._store, [opened.split for opened in alike], self._wanted))

@@ -1,8 +1,8 @@
-"""The rows of a batch for which a condition is true, by SQL's logic of three values.
+"""Filters rows of a batch by a predicate, with SQL's three-valued logic.
 
-A condition is evaluated as Spark means it: text goes by its UTF-8 bytes, NaN is above every number and equal to itself,
-whole numbers and decimals compare exactly with whatever number they meet. Source: Spark's "NaN Semantics",
-delta-protocol.md "Primitive Types".
+A condition has Spark's meaning: text is ordered by its UTF-8 bytes, NaN is greater than every number and equal to
+itself, and integers and decimals compare exactly with any number. Source: Spark's "NaN Semantics", delta-protocol.md
+"Primitive Types".
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from slackwater.protocol.schema.schema import DataType, StructType
 from slackwater.stats.bounds import normalize
 
 Datum: TypeAlias = Any
-"""An Arrow array of the values of a column, or a scalar that all rows have."""
+"""An Arrow array with the values of a column, or a scalar shared by all rows."""
 
 Lookup = Callable[[str], Datum]
-"""What gives a top-level column by its name."""
+"""Returns a top-level column by name."""
 
 _COMPARE: dict[str, Callable[[Datum, pa.Scalar], Datum]] = {
     "=": pc.equal,
@@ -50,7 +50,10 @@ _FEW_VALUES = 4
 
 
 def require_decidable(predicate: Predicate) -> None:
-    """Let pass a condition that rows can be filtered by here. Raises InvalidArgument for others, with their text."""
+    """Verify that rows can be filtered by `predicate`.
+
+    Raises InvalidArgument, with the text of the condition, for an unsupported condition.
+    """
     pending = [predicate]
     while pending:
         node = pending.pop()
@@ -67,10 +70,10 @@ def require_decidable(predicate: Predicate) -> None:
 
 
 def truth(predicate: Predicate, schema: StructType, column: Lookup) -> Datum:
-    """For each row whether `predicate` holds: true, false or null; one scalar where that is the same for all.
+    """Evaluate `predicate` for each row: true, false or null. Returns a scalar if the result is equal for all rows.
 
-    `schema` has the columns that it names, by display names, and `column` gives their values in `to_arrow_type` of
-    their types. The predicate has passed `require_decidable`.
+    `schema` contains the columns of the predicate by display name. `column` returns their values in `to_arrow_type` of
+    the column type. `require_decidable` must have accepted the predicate.
     """
     return _Evaluation(schema, column).of(predicate)
 
@@ -122,7 +125,7 @@ def _in(values: Datum, leaf: In, data_type: DataType) -> Datum:
     if len(leaf.values) > _FEW_VALUES and not pa.types.is_floating(values.type):
         tests = [_test("=", value, data_type) for value in leaf.values]
         scalars = [_in_type(test[1], values.type) for test in tests if isinstance(test, tuple)]
-        # No value of the column equals one that its type does not hold.
+        # No value of the column equals a literal outside of the column type.
         listed = pa.array([scalar.as_py() for scalar in scalars if scalar.type == values.type], values.type)
         found = pc.if_else(pc.is_valid(values), pc.is_in(values, listed), pa.scalar(None, pa.bool_()))
     else:
@@ -132,7 +135,7 @@ def _in(values: Datum, leaf: In, data_type: DataType) -> Datum:
 
 
 def _compared(values: Datum, operator: ComparisonOperator, value: Any, data_type: DataType) -> Datum:
-    """The comparison of each value with a literal; null where the value is."""
+    """Compare each value with a literal. Null for a null value."""
     if pa.types.is_floating(values.type):
         return _compared_float(values, operator, float(value))
     test = _test(operator, value, data_type)
@@ -145,7 +148,7 @@ def _compared_float(values: Datum, operator: ComparisonOperator, value: float) -
     if not math.isnan(value):
         values = values.cast(pa.float64())
         found = _COMPARE[operator](values, pa.scalar(value))
-        # For SQL a NaN is greater than every number; for Arrow it is only "not equal".
+        # In SQL a NaN is greater than every number; in Arrow it is only "not equal".
         return pc.or_(found, pc.is_nan(values)) if operator in (">", ">=") else found
     if operator in ("<=", ">"):
         return _where_valid(values, operator == "<=")
@@ -158,7 +161,7 @@ def _where_valid(values: Datum, outcome: bool) -> Datum:
 
 
 def _test(operator: ComparisonOperator, value: Any, data_type: DataType) -> bool | tuple[str, pa.Scalar]:
-    """The comparison as one with a value in the order of the type, or what it is for every value that is not null."""
+    """Return the comparison with a value in the type's order, or its constant result for all non-null values."""
     test = normalize(operator, value, data_type, exact=True)
     if test == "unknown":
         raise InvalidArgument(f"a column of type {data_type} is not compared with {value!r} without Spark")
@@ -166,9 +169,9 @@ def _test(operator: ComparisonOperator, value: Any, data_type: DataType) -> bool
 
 
 def _in_type(ordered: pa.Scalar, arrow: pa.DataType) -> pa.Scalar:
-    """A value in the order of its type, as `normalize` gives it, in the type of the column it is compared with.
+    """Convert a value of `normalize`, in the order of its type, to the type of the compared column.
 
-    In a wider type where the column's own does not hold it.
+    The result keeps the wider type if the column type does not hold the value.
     """
     if pa.types.is_date32(arrow):
         return ordered.cast(pa.int32()).cast(arrow)

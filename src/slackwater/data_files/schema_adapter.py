@@ -1,8 +1,7 @@
-"""Columns of a data file as the table has them: found by name or field id, missing ones null, types widened.
+"""Adapts columns of a data file to the table schema: matches names or field ids, adds nulls, widens types.
 
-The rules are those of Spark's Parquet reader: a field of another case is the same field where only one can be meant, a
-narrower type is read as a wider one. Source: delta-protocol.md "Reader Requirements for Column Mapping", "Type
-Widening".
+The rules are those of Spark's Parquet reader: a field in another case matches if it is unambiguous, and a narrower type
+is read as a wider type. Source: delta-protocol.md "Reader Requirements for Column Mapping", "Type Widening".
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from slackwater.storage.parquet_footer import FIELD_ID_KEY
 Conversion = Callable[[pa.Array], pa.Array]
 
 NAME_IN_FILES_KEY = b"slackwater.name_in_files"
-"""Among the metadata of a wanted field: the name by which files have it, where that is another than its own."""
+"""Metadata key of a requested field: its name in files, if different from the field's name."""
 
 
 _INTEGER_DIGITS = 20
@@ -27,18 +26,18 @@ _INTEGER_DIGITS = 20
 
 @dataclass(frozen=True, slots=True)
 class ColumnMatch:
-    """A wanted column: the name of the file's column that it is of, None where the file has none, and what makes it."""
+    """A requested column: the matching column name of the file, None if missing, and the conversion of its values."""
 
     name: str | None
     convert: Conversion
 
 
 def matched(found: pa.Schema, wanted: pa.Schema, by_id: bool, where: str) -> list[ColumnMatch]:
-    """How each column of `wanted` comes of a file with the schema `found`; `where` names the file.
+    """Match each column of `wanted` with a column of a file with the schema `found`. `where` names the file.
 
-    With `by_id` a column with a field id is the file's column of that id. Fields have the names of `wanted` afterwards,
-    and are found by those under NAME_IN_FILES_KEY where they have one. Raises CorruptTable for a type that cannot be
-    read as the wanted one, and for a name that more than one column can be meant by.
+    With `by_id` a column with a field id matches the file's column with this id. Results have the names of `wanted`;
+    fields with NAME_IN_FILES_KEY are matched by the name under this key. Raises CorruptTable for a type not readable as
+    the requested type, and for an ambiguous name.
     """
     return [_matched(list(found), field, by_id, where, field.name) for field in wanted]
 
@@ -139,7 +138,7 @@ def _of_map(found: pa.MapType, wanted: pa.MapType, by_id: bool, where: str, path
 
 
 def _with_children(array: pa.Array, wanted: pa.DataType, children: list[pa.Array]) -> pa.Array:
-    """`array` of lists or maps with other content; its offsets count from the content's first value."""
+    """Replace the children of a list or map `array`. The offsets refer to the first value of the children."""
     return pa.Array.from_buffers(
         wanted, len(array), array.buffers()[:2], array.null_count, offset=array.offset, children=children
     )
@@ -154,14 +153,14 @@ def _of_leaf(found: pa.DataType, wanted: pa.DataType) -> Conversion | None:
         return _of_time(found, wanted)
     if pa.types.is_string(wanted):
         if pa.types.is_binary(found):
-            # Bytes without a word of what they mean are text where the table says so.
+            # Bytes without a logical type are text if the table declares text.
             return lambda array: array.view(wanted)
         return _cast(wanted) if _is_text(found) else None
     if pa.types.is_binary(wanted):
         return _cast(wanted) if _is_text(found) or _is_bytes(found) else None
     if pa.types.is_decimal(wanted):
         if pa.types.is_integer(found):
-            # Arrow asks for as many digits as the type may have; the values may have fewer.
+            # Arrow requires the maximum number of digits of the type; the values may have fewer.
             wide = pa.decimal256(_INTEGER_DIGITS + wanted.scale, wanted.scale)
             return lambda array: array.cast(wide).cast(wanted)
         return _cast(wanted) if pa.types.is_decimal(found) else None
@@ -169,7 +168,7 @@ def _of_leaf(found: pa.DataType, wanted: pa.DataType) -> Conversion | None:
         return _cast(wanted) if pa.types.is_integer(found) else None
     if pa.types.is_floating(wanted):
         narrow = pa.types.is_floating(found) and found.bit_width <= wanted.bit_width
-        # A whole number of 64 bits may not be a double.
+        # A 64-bit integer may not be exact in a double.
         whole = pa.types.is_integer(found) and found.bit_width <= 32 and wanted.bit_width == 64
         return _cast(wanted) if narrow or whole else None
     return None
@@ -180,7 +179,7 @@ def _of_time(found: pa.DataType, wanted: pa.TimestampType) -> Conversion | None:
         return _cast(wanted)
     if not pa.types.is_timestamp(found):
         return None
-    # What is counted is the same with a zone and without: of an instant since the epoch, of a wall clock since its.
+    # The number is equal with and without zone: it is relative to the epoch as an instant or as a wall clock.
     micros = pa.timestamp("us", found.tz)
     return lambda array: _in_micros(array, micros).view(pa.int64()).view(wanted)
 
@@ -188,7 +187,7 @@ def _of_time(found: pa.DataType, wanted: pa.TimestampType) -> Conversion | None:
 def _in_micros(array: pa.Array, micros: pa.TimestampType) -> pa.Array:
     if array.type.unit != "ns":
         return array.cast(micros)
-    # Down, also before 1970.
+    # Round down, also before 1970.
     nanos = array.view(pa.int64())
     down = pc.if_else(pc.less(nanos, 0), pc.subtract(nanos, 999), nanos)
     return pc.divide(down, 1000).view(micros)

@@ -1,4 +1,4 @@
-"""Rows as Parquet files in a store: one open file at a time, put there when it is whole.
+"""Writes rows as Parquet files to a store, with one open file at a time, uploaded when complete.
 
 Source: delta-protocol.md "Data Files"; the public Parquet format, types as Spark writes them.
 """
@@ -24,7 +24,7 @@ from slackwater.errors import InvalidArgument, StorageError
 from slackwater.protocol.actions.partition_values import hive_directory
 from slackwater.storage.store import ObjectStore
 
-# In memory as Arrow, twice: what is in a file is a fraction of it.
+# Size in memory as Arrow, for up to two groups; the encoded group is a fraction of this size.
 _GROUP_BYTES = 64 * 1024**2
 _FOOTER_TAIL = 8
 _NO_LIMIT = 2**31
@@ -42,11 +42,11 @@ _CODECS = {
 
 @dataclass(frozen=True, slots=True)
 class FileFormat:
-    """How rows become files: the columns, under physical names, with field ids where they have some.
+    """Format of data files: the columns, by physical names, with field ids if present.
 
-    `directories`: names of further columns of the rows, texts that name a partition; files of each go to a directory
-    named after them by `partitions`, the columns' names in the table. Rows with equal ones come one after the other.
-    `footer`: keys and values for the footer of each file, as Spark's writer has them.
+    `directories` are further columns of the rows with texts of partition values. The files of each partition go to a
+    directory named by the values and by `partitions`, the column names in the table. Rows of equal partitions are
+    adjacent. `footer` are keys and values for the footer of each file, like those of Spark's writer.
     """
 
     columns: pa.Schema
@@ -58,7 +58,7 @@ class FileFormat:
 
     @staticmethod
     def codec_of(name: str) -> str:
-        """The codec that Spark knows by `name`. Raises InvalidArgument for one that cannot be written."""
+        """Return the codec with Spark's `name`. Raises InvalidArgument for an unsupported codec."""
         if name.lower() not in _CODECS:
             raise InvalidArgument(f"compression must be one of {', '.join(_CODECS)}, found {name!r}")
         return name.lower()
@@ -66,7 +66,7 @@ class FileFormat:
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """A file in its place: size in bytes, time in ms since the epoch, the partition's texts, and its Parquet footer."""
+    """A complete file: size in bytes, time in ms since the epoch, the partition's texts, and its Parquet footer."""
 
     path: str
     size_bytes: int
@@ -86,26 +86,26 @@ FILES_SCHEMA = pa.schema(
         "footer": pa.binary(),
     }
 )
-"""The fields of `WrittenFile` as the columns of a batch."""
+"""Fields of `WrittenFile` as columns of a batch."""
 
 
 def files_batch(files: Iterable[WrittenFile]) -> pa.RecordBatch:
-    """Files that were written, as a batch with FILES_SCHEMA."""
+    """Convert written files to a batch with FILES_SCHEMA."""
     rows = [{name: getattr(file, name) for name in FILES_SCHEMA.names} for file in files]
     return pa.RecordBatch.from_pylist(rows, FILES_SCHEMA)
 
 
 def files_of(table: pa.Table) -> list[WrittenFile]:
-    """Files that were written, from batches that `files_batch` made."""
+    """Convert batches of `files_batch` to written files."""
     return [WrittenFile(**{**row, "texts": tuple(row["texts"])}) for row in table.to_pylist()]
 
 
 def write_rows(
     batches: Iterable[pa.RecordBatch], store: ObjectStore, directory: str, form: FileFormat
 ) -> Iterator[WrittenFile]:
-    """Write all rows as files below `directory`, each with a name of its own, and tell of each when it is in place.
+    """Write all rows to files below `directory` with unique names. Yield each file after its upload.
 
-    Where it raises, files may be left. Raises StorageError.
+    Files may remain after an error. Raises StorageError.
     """
     current: _OpenFile | None = None
     with ThreadPoolExecutor(1) as beside:
@@ -130,7 +130,7 @@ def write_rows(
 
 
 def _runs(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[tuple[str | None, ...], pa.RecordBatch]]:
-    """The parts of `batch` with the same texts in the columns `names`, and these: nothing is written as null."""
+    """Yield the slices of `batch` with equal texts in the columns `names`, and the texts. Empty text becomes None."""
     if not batch.num_rows:
         return
     if not names:
@@ -148,9 +148,9 @@ def _runs(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[tuple[s
 
 @dataclass
 class _OpenFile:
-    """A file that grows on this machine's disk, until it is put in its place.
+    """A growing file on this machine's disk, until its upload.
 
-    A full row group is encoded by the thread of `beside` while the rows of the next one come.
+    The thread of `beside` encodes a full row group while rows of the next group arrive.
     """
 
     store: ObjectStore
@@ -181,7 +181,7 @@ class _OpenFile:
 
     @property
     def room(self) -> int:
-        """How many rows more may go into the file."""
+        """Number of rows that still fit into the file."""
         return self.form.max_rows - self.num_rows if self.form.max_rows else _NO_LIMIT
 
     def add(self, rows: pa.RecordBatch) -> None:
@@ -233,7 +233,7 @@ class _OpenFile:
             raise self._failed(error) from error
 
     def _wait(self) -> None:
-        """Wait for the row group before this one."""
+        """Wait for the previous row group."""
         encoding, self._encoding = self._encoding, None
         if encoding is not None:
             encoding.result()
@@ -250,12 +250,12 @@ class _OpenFile:
 
 
 def footer_source(footer: bytes) -> pa.BufferReader:
-    """A file of nothing but `footer`, for readers that read no more of it."""
+    """Return a Parquet file with nothing but `footer`, for readers of footers."""
     return pa.BufferReader(b"PAR1" + footer)
 
 
 def options_of(given: Mapping[str, Any], default_codec: str) -> tuple[str, int]:
-    """The codec and the most rows of a file that a writer's options name. Raises InvalidArgument."""
+    """Return the codec and the maximum number of rows per file from a writer's options. Raises InvalidArgument."""
     folded = {key.lower(): str(value) for key, value in given.items()}
     most = folded.get("maxrecordsperfile", "0")
     if not most.lstrip("-").isdigit():
