@@ -1,1 +1,1 @@
-"""What people look at: HTML made of values that are always escaped, one theme in light and dark, figures as words."""
+"""HTML output: escaped elements, one theme in light and dark, number formats, redaction of secrets."""

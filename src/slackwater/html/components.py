@@ -1,4 +1,4 @@
-"""Parts of cards and pages: tables, facts, pairs, badges and small bars. All escape what they are given."""
+"""Components of cards and pages: tables, facts, pairs, badges and small bars. All components escape their content."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LONGEST_SETTING = 200
 
 
 def card(kind: str, title: Child, *children: Child, badges: Iterable[Markup] = (), note: Child = None) -> Markup:
-    """A card with its own style sheet: complete wherever a notebook puts it. `note` is the small print at its end."""
+    """Return a card with its own style sheet, complete in any notebook. `note` is small print at its end."""
     head = element(
         "div",
         element("span", kind, class_="sw-kind"),
@@ -32,7 +32,7 @@ def card(kind: str, title: Child, *children: Child, badges: Iterable[Markup] = (
 
 
 def card_or_reason(kind: str, title: str, draw: Callable[[], Markup]) -> str:
-    """The HTML of what `draw` gives, or a card that says why it could not: a notebook shows no traceback instead."""
+    """Return the HTML of `draw`, or a card with the error message, so that a notebook shows no traceback."""
     try:
         return str(draw())
     except Exception as error:  # noqa: BLE001  a card never fails the cell that shows it
@@ -48,9 +48,9 @@ def table(
     caption: str | None = None,
     leaves_out_empty: bool = False,
 ) -> Markup:
-    """A table; the columns named in `right` are numbers, aligned to the right. None is an empty cell.
+    """Return a table. Columns named in `right` contain numbers and are right-aligned. None is an empty cell.
 
-    Wider than its place, it scrolls in itself. With `leaves_out_empty` columns where all cells are empty are not shown.
+    A table wider than its container scrolls. With `leaves_out_empty`, columns with only empty cells are hidden.
     """
     if leaves_out_empty:
         rows = list(rows)
@@ -69,7 +69,7 @@ def table(
 
 
 def facts(entries: Mapping[str, Child]) -> Markup:
-    """A few numbers side by side, each below its name; those that are None are left out."""
+    """Return a few numbers side by side, each below its name. Entries with None are omitted."""
     shown = [
         element("div", element("dt", name), element("dd", value), class_="sw-fact")
         for name, value in entries.items()
@@ -79,7 +79,7 @@ def facts(entries: Mapping[str, Child]) -> Markup:
 
 
 def pairs(entries: Mapping[str, Child]) -> Markup:
-    """Names and what they are, one below the other; those that are None are left out."""
+    """Return names and values in rows. Entries with None are omitted."""
     shown = [
         fragment(element("dt", name), element("dd", value)) for name, value in entries.items() if not is_empty(value)
     ]
@@ -87,7 +87,7 @@ def pairs(entries: Mapping[str, Child]) -> Markup:
 
 
 def settings(entries: Mapping[str, str]) -> Markup:
-    """Settings by their names, sorted, cut where there are many or they are long, and without what may be a secret."""
+    """Return settings, sorted by name, without secrets. Long lists and long values are cut."""
     rows = [
         (code(key), code(shortened(setting_without_secrets(key, value), _LONGEST_SETTING)))
         for key, value in sorted(entries.items())[:_MOST_SETTINGS]
@@ -98,37 +98,37 @@ def settings(entries: Mapping[str, str]) -> Markup:
 
 
 def badge(text: str, kind: Kind | None = None, title: str | None = None) -> Markup:
-    """A word in a rounded frame; `title` is shown where the pointer rests on it."""
+    """Return a word in a rounded frame. `title` is its tooltip."""
     return element("span", text, class_=f"sw-badge sw-{kind}" if kind else "sw-badge", title=title)
 
 
 def badges(words: Iterable[str | Markup]) -> Markup:
-    """Badges in a row that folds."""
+    """Return badges in a row that wraps."""
     return element("div", [word if isinstance(word, Markup) else badge(word) for word in words], class_="sw-badges")
 
 
 def code(text: str) -> Markup:
-    """Text in the letters of code: names, paths, types."""
+    """Return text in a monospace font, for names, paths and types."""
     return element("code", text)
 
 
 def muted(*children: Child) -> Markup:
-    """What is less important than what stands beside it."""
+    """Return de-emphasized content."""
     return element("span", *children, class_="sw-muted")
 
 
 def moment(at: dt.datetime) -> Markup:
-    """A moment by UTC, to the millisecond, as `<time>`; it has a time zone."""
+    """Return a time in UTC, with millisecond precision, as `<time>`. `at` has a time zone."""
     return element("time", utc_text(at), datetime=iso(at), class_="sw-nowrap")
 
 
 def disclosure(summary: Child, *children: Child, is_open: bool = False) -> Markup:
-    """What is shown once somebody opens it; needs no script."""
+    """Return content hidden until the reader opens it, without a script."""
     return element("details", element("summary", summary), *children, open=is_open)
 
 
 def bar(parts: Sequence[tuple[float, Kind]], label: str, width: int = 120) -> Markup:
-    """A bar of `width` pixels, filled by shares of 1 from the left, each in its colour. `label` says it in words."""
+    """Return a bar of `width` pixels, filled from the left by shares of 1. `label` is its text form."""
     drawn = [_rect(0, 0, width, _BAR_HEIGHT, "sw-track", radius=2)]
     left = 0.0
     for share, kind in parts:
@@ -139,7 +139,7 @@ def bar(parts: Sequence[tuple[float, Kind]], label: str, width: int = 120) -> Ma
 
 
 def svg(width: float, height: float, label: str, *children: Markup) -> Markup:
-    """A picture of `width` × `height` pixels that shrinks where there is less room; `label` says it in words."""
+    """Return a picture of `width` × `height` pixels that shrinks if space is short. `label` is its text form."""
     return element(
         "svg",
         element("title", label),

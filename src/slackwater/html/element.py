@@ -1,7 +1,7 @@
-"""HTML and SVG as values: `element("td", "a < b", class_="number")`. What is not Markup is text, and is escaped.
+"""HTML and SVG elements as values: `element("td", "a < b", class_="number")`. All text is escaped; only Markup is not.
 
-There is no way to put unescaped text in: Markup is made here alone. What could run or load something is refused: names
-of events, `style`, and addresses with a scheme other than http, https and mailto.
+Unescaped text is impossible, because only this module creates Markup. Active or loading content is rejected: names of
+events, `style`, and addresses with a scheme other than http, https and mailto.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final, Union
 
 from slackwater.html.number_format import visible
 
-# What may stand between tags. None and False are nothing; an iterable is its entries, one after the other.
+# Content between tags. None and False are empty; an iterable is a sequence of its entries.
 Child = Union["Markup", str, int, float, None, Iterable["Child"]]
 Value = str | int | float | None
 
@@ -29,7 +29,7 @@ _MADE_HERE: Final = object()
 
 
 class Markup:
-    """A piece of HTML that is well-formed and escaped; `str()` of it is the HTML, also well-formed XML."""
+    """Well-formed and escaped HTML. `str()` returns the HTML, also well-formed XML."""
 
     __slots__ = ("_html",)
 
@@ -42,7 +42,7 @@ class Markup:
         return self._html
 
     def __html__(self) -> str:
-        """The protocol by which template engines know what is escaped already."""
+        """Return the HTML. Template engines do not escape the result of this method."""
         return self._html
 
     def _repr_html_(self) -> str:
@@ -59,11 +59,11 @@ class Markup:
 
 
 def element(tag: str, *children: Child, **attributes: Value) -> Markup:
-    """One element with its children.
+    """Return an element with its children.
 
-    Attributes: `class_` is `class`, an underscore is a hyphen (`aria_label`, `data_version`), capitals stay. None
-    and False leave an attribute out, True is one without a value. Raises ValueError for a name that is none, and for
-    what could run or load something.
+    Attributes: `class_` is `class`, an underscore is a hyphen (`aria_label`, `data_version`), capitals stay. None and
+    False omit an attribute, True is an attribute without a value. Raises ValueError for an invalid name, and for active
+    or loading content.
     """
     if not _TAG.fullmatch(tag) or tag in _FORBIDDEN_TAGS:
         raise ValueError(f"{tag!r} is not an element that is made here")
@@ -76,17 +76,20 @@ def element(tag: str, *children: Child, **attributes: Value) -> Markup:
 
 
 def fragment(*children: Child) -> Markup:
-    """The children, one after the other, in no element."""
+    """Return the children in sequence, without an element around them."""
     return Markup("".join(map(_text, children)), _MADE_HERE)
 
 
 def is_empty(child: Child) -> bool:
-    """Whether nothing at all would be shown."""
+    """Return whether the child has no content."""
     return not _text(child)
 
 
 def style_sheet(css: str) -> Markup:
-    """A `<style>` of our own rules; never of what a user gave. Raises ValueError for what would end it."""
+    """Return a `<style>` of this package's rules, never of user input.
+
+    Raises ValueError if the text ends the element or loads another resource.
+    """
     if "</" in css or "@import" in css or "url(" in css:
         raise ValueError("a style sheet neither ends itself nor loads another resource")
     return Markup(f"<style>{css}</style>", _MADE_HERE)

@@ -1,4 +1,4 @@
-"""Numbers, sizes, moments and spans as people read them; text that came from elsewhere, made safe to show."""
+"""Formats of numbers, sizes, times and durations for people, and sanitized text from other sources."""
 
 from __future__ import annotations
 
@@ -9,55 +9,55 @@ _UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB")
 _MINUTE_S = 60
 _HOUR_S = 60 * _MINUTE_S
 _DAY_S = 24 * _HOUR_S
-# From here on a tenth says nothing that the eye wants.
+# From this value on, tenths are not significant to a reader.
 _WHOLE = 100
 
 
 def number(value: int) -> str:
-    """`1,204`."""
+    """Format as `1,204`."""
     return f"{value:,}"
 
 
 def signed(value: int) -> str:
-    """`+1,204`, `−3` with the sign of minus, `0`."""
+    """Format as `+1,204`, `−3` with a minus sign, `0`."""
     return f"{'+' if value > 0 else '−' if value < 0 else ''}{abs(value):,}"
 
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:
-    """`1 file`, `2 files`, `1,204 files`; `plural` for what has another than with an s."""
+    """Format as `1 file`, `2 files`, `1,204 files`. `plural` replaces the plural with an s."""
     return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
 
 
 def short(value: float) -> str:
-    """`0.5`, `12`, `3.14`: with two digits at most after its point."""
+    """Format as `0.5`, `12`, `3.14`: with at most two decimal places."""
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
 def short_bytes(size_bytes: int) -> str:
-    """`312 B`, `4.4 KiB`, `128 MiB`."""
+    """Format as `312 B`, `4.4 KiB`, `128 MiB`."""
     amount, unit = _scaled(size_bytes)
     digits = 0 if unit == "B" or abs(amount) >= _WHOLE else 1
     return f"{amount:.{digits}f} {unit}"
 
 
 def format_bytes(size_bytes: int) -> str:
-    """`4504 (4.4 KiB)`: the exact number, and from 1 KiB on its size in words."""
+    """Format as `4504 (4.4 KiB)`: the exact number of bytes, and from 1 KiB on the rounded size."""
     amount, unit = _scaled(size_bytes)
     return str(size_bytes) if unit == "B" else f"{size_bytes} ({amount:.1f} {unit})"
 
 
 def iso(moment: dt.datetime) -> str:
-    """`2026-11-21T10:00:00.000Z`: ISO 8601 in UTC; `moment` has a time zone."""
+    """Format as `2026-11-21T10:00:00.000Z`: ISO 8601 in UTC. `moment` has a time zone."""
     return f"{_utc(moment).isoformat(timespec='milliseconds')}Z"
 
 
 def utc_text(moment: dt.datetime) -> str:
-    """`2026-11-21 10:00:00.000`: `moment`, which has a time zone, by UTC, for columns that say so."""
+    """Format as `2026-11-21 10:00:00.000`, in UTC, for columns labelled UTC. `moment` has a time zone."""
     return _utc(moment).isoformat(" ", "milliseconds")
 
 
 def span(seconds: float) -> str:
-    """`0.4 s`, `1:05` minutes, `2:03:04` hours."""
+    """Format as `0.4 s`, `1:05` minutes, `2:03:04` hours."""
     if seconds < _MINUTE_S:
         return f"{seconds:.1f} s"
     minutes, left = divmod(int(seconds), 60)
@@ -66,7 +66,7 @@ def span(seconds: float) -> str:
 
 
 def ago(moment: dt.datetime, now: dt.datetime) -> str:
-    """`just now`, `5 minutes ago`, `3 days ago`; `in 2 hours` for what is to come. Both have a time zone."""
+    """Format as `just now`, `5 minutes ago`, `3 days ago`; `in 2 hours` for the future. Both times have a time zone."""
     seconds = (now - moment).total_seconds()
     distance = abs(seconds)
     if distance < _MINUTE_S:
@@ -81,17 +81,17 @@ def ago(moment: dt.datetime, now: dt.datetime) -> str:
 
 
 def visible(text: str) -> str:
-    """`text` with control characters spelled out: what stands in a log must not steer the terminal, or turn a line."""
+    """Escape control characters in `text`, so that text from a log cannot control the terminal."""
     return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
 
 
 def one_line(text: str) -> str:
-    """`text` with its line breaks made spaces."""
+    """Replace line breaks in `text` by spaces."""
     return " ".join(text.splitlines())
 
 
 def shortened(text: str, most: int) -> str:
-    """`text` in at most `most` characters: its end is an ellipsis where it is longer."""
+    """Shorten `text` to at most `most` characters. A longer text ends in an ellipsis."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 

@@ -1,4 +1,4 @@
-"""A whole HTML document that stands alone: one file, opened from a disk or served, that loads nothing."""
+"""A standalone HTML document in one file, opened from a disk or served, without external resources."""
 
 from __future__ import annotations
 
@@ -30,11 +30,12 @@ _PAGE_RULES = (
 def page(
     title: str, *body: Child, rules: tuple[tuple[str, str], ...] = (), script: str = "", asks_its_server: bool = False
 ) -> str:
-    """The document: `body` in the theme, with more `rules` (a selector and its declarations, below the theme's class).
+    """Return the document with `body` in the theme.
 
-    `script` is the page's own, never a user's words; data for it belong into `data_…` attributes. By the page's policy
-    no other script or style runs and nothing is loaded; with `asks_its_server` the script may fetch from where the page
-    came. Raises ValueError where rules or script would end their element.
+    `rules` are pairs of a selector and its declarations, below the theme's class. `script` is the page's own script,
+    never user input; data for the script belongs into `data_…` attributes. The page's policy blocks any other script or
+    style and all loading. With `asks_its_server` the script may send requests to the page's server. Raises ValueError
+    if rules or script would end their element.
     """
     sheet = "\n".join([css(), _BODY, scoped(_PAGE_RULES), scoped(rules)])
     for text, what in ((sheet, "style"), (script, "script")):
@@ -44,7 +45,7 @@ def page(
         [
             "default-src 'none'",
             "img-src data:",
-            # Cards bring their own.
+            # Cards contain their own style sheet.
             f"style-src {_hash(sheet)} {_hash(css())}",
             *([f"script-src {_hash(script)}"] if script else []),
             *(["connect-src 'self'"] if asks_its_server else []),

@@ -1,6 +1,7 @@
-"""Texts without the secrets that URLs and connection strings carry: what may leave the process.
+"""Redaction of secrets in URLs and connection strings, before a text leaves the process.
 
-A database's URL may hold a password in its user part, in its query and, as drivers repeat it, in words of `key=value`.
+A database URL may contain a password in its user part and in its query. Drivers repeat the password in `key=value`
+pairs.
 """
 
 from __future__ import annotations
@@ -17,30 +18,30 @@ _SECRET_KEY = re.compile(
     r"(?i)password|passwd|passfile|secret|token|credential|access.?key|account.?key|api.?key|sas\b"
 )
 HIDDEN = "***"
-"""What stands for a secret."""
+"""Replacement for a secret."""
 
 
 def without_secrets(text: str) -> str:
-    """`text` whose URLs have no user, password, query or fragment, and whose `password=…` says nothing."""
+    """Remove user, password, query and fragment of URLs in `text`, and the values of `password=…` and similar keys."""
     shown = _URL.sub(lambda found: found["scheme"] + _place(found["rest"]), text)
     shown = _WORD.sub(lambda found: f"{found['key']}{found['sign']}{HIDDEN}", shown)
     return _BEARER.sub(f"Bearer {HIDDEN}", shown)
 
 
 def setting_without_secrets(key: str, value: str) -> str:
-    """The `value` of a setting, nothing of it where its `key` names a secret."""
+    """Return the `value` of a setting without secrets, fully hidden if the `key` names a secret."""
     return HIDDEN if _SECRET_KEY.search(key) else without_secrets(value)
 
 
 def _place(rest: str) -> str:
-    """The host and the path of a URL's part behind `://`."""
+    """Return the host and path of a URL's part after `://`."""
     authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
     has_user = "@" in authority
-    # A password that is not encoded may itself hold what ends a host.
+    # An unencoded password may contain a delimiter of the host.
     port = authority.rpartition(":")[2] if ":" in authority and not authority.endswith("]") else "0"
     if has_user or (not port.isdigit() and "@" in rest):
         rest = rest.rpartition("@")[2]
     place = re.split(r"[?#]", rest, maxsplit=1)[0]
     closing = rest[len(place) :]
-    # What ends a sentence or a parenthesis is no part of the query.
+    # Punctuation after the URL is not part of the query.
     return place + (closing[-1] if closing and closing[-1] in ").,;:" else "")

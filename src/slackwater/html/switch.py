@@ -1,4 +1,4 @@
-"""Whether people want to see how far long work is, where they say so."""
+"""Setting for progress display."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ _SWITCH = {"1": True, "true": True, "on": True, "yes": True, "0": False, "false"
 
 
 def progress_switch(setting: str = "") -> bool | None:
-    """What `setting` says, else the environment variable SLACKWATER_PROGRESS; None where neither says anything."""
+    """Return the value of `setting`, else of the environment variable SLACKWATER_PROGRESS. None if neither is set."""
     chosen = _SWITCH.get(setting.lower())
     return _SWITCH.get(os.environ.get(VARIABLE, "").lower()) if chosen is None else chosen

@@ -1,8 +1,8 @@
-"""The look of all that people see: one style sheet, light and dark, everything in it below the class `slackwater`.
+"""Theme: one style sheet, light and dark, with all rules below the class `slackwater`.
 
-Colours are custom properties (`--sw-text`, …). Dark follows the system (`prefers-color-scheme`) unless a notebook says
-which it is: Jupyter by `data-jp-theme-light`, VS Code by a class of the body, Colab by `theme`. Text has at least the
-contrast of WCAG 2 AA (4.5 : 1) on each surface that it may stand on. Nothing is loaded; fonts are the system's.
+Colours are custom properties (`--sw-text`, …). Dark mode follows the system (`prefers-color-scheme`) unless a notebook
+declares its mode: Jupyter by `data-jp-theme-light`, VS Code by a class of the body, Colab by `theme`. Text has at least
+the contrast of WCAG 2 AA (4.5 : 1) on each of its surfaces. Nothing is loaded; fonts are the system's.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ DARK: Mapping[str, str] = MappingProxyType(
         "track": "#24323a",
     }
 )
-# Text on what it may stand on.
+# Text colours with their backgrounds.
 READABLE = tuple(
     [(text, ground) for text in ("text", "muted", "accent", "good", "warn", "bad") for ground in ("ground", "surface")]
     + [(kind, f"{kind}-soft") for kind in ("accent", "good", "warn", "bad")]
 )
 
 FILLS = ("accent", "good", "warn", "bad", "muted", "line", "mark")
-"""The colours that parts of bars may have."""
+"""Colours for parts of bars."""
 
 _LIGHT_SIGNALS = (
     '[data-jp-theme-light="true"]',
@@ -76,7 +76,7 @@ _DARK_SIGNALS = (
 _SANS = 'system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue","Noto Sans","Liberation Sans",Arial,sans-serif'
 _MONO = 'ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono","Liberation Mono",monospace'
 
-# Notebooks have rules of their own for tables and lists; the class twice outweighs them.
+# Notebooks have rules for tables and lists; a doubled class overrides them.
 _RULES = (
     ("", f"box-sizing:border-box;color:var(--sw-text);font:14px/1.45 {_SANS};font-variant-numeric:tabular-nums;"),
     ("*", "box-sizing:border-box;"),
@@ -160,7 +160,7 @@ _RULES = (
 
 
 def css() -> str:
-    """The style sheet: colours and rules, all below `.slackwater`."""
+    """Return the style sheet: colours and rules, all below `.slackwater`."""
     root = f".{SCOPE}"
     light, dark = _properties(LIGHT), _properties(DARK)
     colours = [
@@ -173,7 +173,7 @@ def css() -> str:
 
 
 def scoped(rules: tuple[tuple[str, str], ...]) -> str:
-    """Rules, each a selector and its declarations, below the class; an empty selector is the class itself."""
+    """Return rules, pairs of selector and declarations, below the class. An empty selector is the class itself."""
     return "\n".join(f"{_below_class(selector)}{{{declarations.rstrip(';')}}}" for selector, declarations in rules)
 
 
