@@ -1,1 +1,1 @@
-"""The command line `slackwater`, without Spark."""
+"""Command line `slackwater`, without Spark."""

@@ -1,4 +1,4 @@
-"""Where the command `slackwater` begins: also where what it needs is not installed."""
+"""Entry point of the command `slackwater`, also if its packages are not installed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from slackwater.optional_dependencies import require
 
 
 def run() -> None:
-    """Run the command line; without its packages say so in one sentence, with exit code 1."""
+    """Run the command line. If its packages are missing, print the error and exit with code 1."""
     try:
         require("cli", "the command line")
     except InvalidArgument as error:
@@ -22,6 +22,6 @@ def run() -> None:
     except SystemExit as end:
         if not isinstance(end.__context__, BrokenPipeError):
             raise
-        # The reader, as `head`, has all that it wants. What is still buffered goes nowhere.
+        # The reader, such as `head`, closed the pipe. Discard the buffered output, so that its flush raises no error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)

@@ -1,4 +1,4 @@
-"""Options that are given as KEY=VALUE."""
+"""Parser of KEY=VALUE options."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import typer
 
 
 def key_values(texts: Iterable[str], option: str) -> dict[str, str]:
-    """What `texts` say, later ones winning. Raises typer.BadParameter that names `option`, and repeats no text."""
+    """Parse `texts`; later values override earlier ones. Raises typer.BadParameter with the name `option` only."""
     found: dict[str, str] = {}
     for text in texts:
-        # The text stays out of the message: it may be a secret.
+        # The message omits the text, because it may be a secret.
         key, separator, value = text.partition("=")
         if not (key and separator):
             raise typer.BadParameter("expected KEY=VALUE, found one without its key or its =", param_hint=option)

@@ -1,4 +1,4 @@
-"""The command `slackwater`: what a table's log says, and what keeps it healthy, without Spark."""
+"""Command `slackwater`: reads logs and maintains tables, without Spark."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from slackwater.version import __version__
 
 
 class _Commands(TyperGroup):
-    """The commands, whose errors are one line and exit code 1; a bug keeps its traceback."""
+    """Command group. Errors are one line with exit code 1; a bug keeps its traceback."""
 
     def invoke(self, ctx: Any) -> Any:
         with warnings.catch_warnings():
@@ -41,7 +41,7 @@ class _Commands(TyperGroup):
             except SlackwaterError as error:
                 print_error(str(error))
                 raise typer.Exit(1) from error
-        # A reader that has gone away shows here, where it can be dealt with quietly, not at the interpreter's end.
+        # Flush here so that a closed pipe raises before the interpreter's exit, and can be handled silently.
         sys.stdout.flush()
         return result
 

@@ -1,7 +1,7 @@
-"""What a command that lasts says meanwhile: what it is at, and for how long, on one line of the terminal.
+"""Progress line of a long command: current step and elapsed time, on one line of the terminal.
 
-On stderr, where that is a terminal, and gone when the work is done; nothing of it gets into a pipe or a file. The
-environment variable SLACKWATER_PROGRESS = 1|0 decides otherwise, as for work with Spark.
+The line is on stderr, only if stderr is a terminal, and is removed when the work is done. It never enters a pipe or a
+file. The environment variable SLACKWATER_PROGRESS = 1|0 overrides this, like for work with Spark.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from slackwater.html.switch import progress_switch
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-# What is done sooner needs no words.
+# Shorter work shows no line.
 _LASTING_S = 0.5
 
 
 class Working:
-    """The line of one command; without `progress` nothing is shown."""
+    """Progress line of one command. Without `progress` nothing is shown."""
 
     def __init__(self, progress: Progress | None, what: str) -> None:
         self._progress = progress
         self._task = None if progress is None else progress.add_task(visible(what), total=None)
 
     def at(self, what: str, done: int, total: int) -> None:
-        """The work is at `what`, and `done` of `total` parts are behind it."""
+        """Report the current step `what`, with `done` of `total` parts complete."""
         if self._progress is not None and self._task is not None:
             self._progress.update(self._task, description=visible(what), completed=done, total=total)
 
 
 @contextmanager
 def working(what: str, console: Console | None = None, lasting_s: float = _LASTING_S) -> Iterator[Working]:
-    """Within the block, after `lasting_s`, a line tells that the command is at `what`.
+    """Show a progress line for the step `what` while the block runs, after a delay of `lasting_s` seconds.
 
-    `console` stands in for stderr.
+    `console` replaces stderr.
     """
     shown = console or Console(file=sys.stderr)
     if not (shown.is_terminal if (chosen := progress_switch()) is None else chosen):

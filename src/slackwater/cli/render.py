@@ -1,4 +1,4 @@
-"""How the command line shows things: tables for people, JSON or CSV for machines, one line for an error."""
+"""Output of the command line: tables for people, JSON or CSV for machines, one line for an error."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from slackwater.html.redaction import without_secrets
 
 _EMPTY = frozenset({"", "[]", "{}", "0"})
 _TIME_OF_DAY = len("16:36:53.881")
-# Wider than any line: what another program reads is not folded.
+# Wider than any line, so that output for other programs is not wrapped.
 _UNFOLDED = 1_000_000
 
 
 class Form(enum.Enum):
-    """For whom an answer is: `HUMAN`, people in a terminal; `JSON`, one document; `CSV`, rows below a header."""
+    """Output format: `HUMAN`, for people at a terminal; `JSON`, one document; `CSV`, rows below a header."""
 
     HUMAN = "human"
     JSON = "json"
@@ -38,7 +38,7 @@ class Form(enum.Enum):
 def print_rows(
     form: Form, records: Sequence[Mapping[str, Any]], columns: Sequence[str], human: Callable[[], None]
 ) -> None:
-    """`records` in the form that was asked for; `columns` are their keys, `human` prints them for people."""
+    """Print `records` in the requested format. `columns` are their keys, and `human` prints the records for people."""
     if form is Form.JSON:
         print_json(records)
     elif form is Form.CSV:
@@ -54,7 +54,7 @@ def print_done(
     rows: Sequence[Mapping[str, Any]] | None = None,
     columns: Sequence[str] = (),
 ) -> None:
-    """What one command did: `done` as a JSON document or as one row of CSV, where that is not `rows` with `columns`."""
+    """Print the result of a command: `done` as a JSON document, or CSV `rows` with `columns`, by default `done`."""
     if form is Form.JSON:
         print_json(done)
     elif form is Form.CSV:
@@ -64,7 +64,7 @@ def print_done(
 
 
 def print_lines(form: Form, lines: Sequence[str], else_human: str | None = None) -> None:
-    """What was done, a sentence each: lines for people, a list in JSON, a column `done` in CSV."""
+    """Print the actions of a command, one sentence each: lines for people, a list in JSON, a column `done` in CSV."""
     if form is Form.JSON:
         print_json(list(lines))
     elif form is Form.CSV:
@@ -75,9 +75,9 @@ def print_lines(form: Form, lines: Sequence[str], else_human: str | None = None)
 
 
 def print_csv(records: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:
-    """`records` as CSV (RFC 4180, lines ended by a line feed) on stdout, UTF-8, below a header of `columns`.
+    """Print `records` to stdout as CSV (RFC 4180, lines end with a line feed), UTF-8, below a header of `columns`.
 
-    Datetimes and numbers as in JSON; a list or a map is its JSON, True is `true`, None is empty.
+    Datetimes and numbers have their JSON form; a list or a map is JSON, True is `true`, None is empty.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -87,14 +87,14 @@ def print_csv(records: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> N
 
 
 def print_json(document: Any) -> None:
-    """`document` as JSON on stdout, UTF-8, indented: numbers exact, datetimes as ISO 8601 in UTC with milliseconds."""
+    """Print `document` to stdout as indented JSON, UTF-8: exact numbers, datetimes in ISO 8601 UTC with ms."""
     typer.echo(_json(document, indent=2))
 
 
 def print_human(*parts: RenderableType) -> None:
-    """Tables, trees and lines on stdout; what is too long for the terminal folds, and is never cut.
+    """Print tables, trees and lines to stdout. Content too long for the terminal is wrapped, never cut.
 
-    Into a pipe or a file nothing folds, unless COLUMNS says how wide it is.
+    Output to a pipe or a file is not wrapped, unless COLUMNS sets a width.
     """
     console = Console()
     if not console.is_terminal and "COLUMNS" not in os.environ:
@@ -104,24 +104,24 @@ def print_human(*parts: RenderableType) -> None:
 
 
 def print_note(text: str) -> None:
-    """One line on stderr, beside a JSON document on stdout."""
+    """Print one line to stderr, in addition to a JSON document on stdout."""
     _stderr().print(Text(visible(text)), soft_wrap=True)
 
 
 def print_error(message: str) -> None:
-    """`error: …` on stderr, one line however long it is, red where there is colour."""
+    """Print `error: …` to stderr, always on one line, in red if colours are supported."""
     _stderr().print(Text(f"error: {visible(one_line(without_secrets(message)))}", style="red"), soft_wrap=True)
 
 
 def show_warning(message: Warning | str, *_place: object, **_more: object) -> None:
-    """`warning: …` on stderr, one line; stands in for `warnings.showwarning`."""
+    """Print `warning: …` to stderr, on one line; replaces `warnings.showwarning`."""
     _stderr().print(
         Text(f"warning: {visible(one_line(without_secrets(str(message))))}", style="yellow"), soft_wrap=True
     )
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]], right: Sequence[str] = ()) -> Table:
-    """A table whose cells fold; the columns named in `right` are aligned to the right. None is an empty cell.
+    """Return a table with wrapped cells. Columns named in `right` are right-aligned. None is an empty cell.
 
     A column named `… (UTC)` stays wide enough for the time of day.
     """
@@ -135,7 +135,7 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[object]], right: Seque
 
 
 def cell(value: object) -> Text:
-    """`value` as text, never as markup: moments by their UTC, lists and maps one entry a line, None as nothing."""
+    """Convert `value` to text, never to markup: times in UTC, lists and maps with one entry per line, None as empty."""
     if value is None:
         return Text()
     if isinstance(value, dt.datetime):
@@ -148,7 +148,7 @@ def cell(value: object) -> Text:
 
 
 def compact(entries: Mapping[str, str | None] | None) -> dict[str, str]:
-    """`entries` without those that say nothing: null, empty, an empty list or map, zero."""
+    """Return `entries` without empty values: null, empty text, an empty list or map, zero."""
     return {key: value for key, value in (entries or {}).items() if value is not None and value not in _EMPTY}
 
 
@@ -169,7 +169,7 @@ def _json(value: object, indent: int | None = None) -> bytes:
     try:
         return orjson.dumps(value, default=_json_value, option=options)
     except orjson.JSONEncodeError:
-        # It writes no number of more than 64 bits, which the name of a stray file may have for a version.
+        # orjson rejects integers above 64 bits, and the name of a stray file may contain such a version.
         return json.dumps(value, default=_json_value, ensure_ascii=False, indent=indent).encode()
 
 

@@ -1,4 +1,4 @@
-"""What commands are told: the arguments that many of them share, and what these say."""
+"""Arguments shared by several commands, and their parsers."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ Limit = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="
 
 
 def form_of(as_json: bool, as_csv: bool) -> Form:
-    """What `--json` and `--csv` ask for. Raises typer.BadParameter."""
+    """Return the output format of `--json` and `--csv`. Raises typer.BadParameter for both."""
     if as_json and as_csv:
         raise typer.BadParameter("give one of them, not both", param_hint="--json / --csv")
     return Form.JSON if as_json else Form.CSV if as_csv else Form.HUMAN
 
 
 def storage_options(given: list[str] | None) -> dict[str, str]:
-    """What each `--storage-option` says. Raises typer.BadParameter."""
+    """Parse the `--storage-option` values. Raises typer.BadParameter."""
     return key_values(given or [], "--storage-option")
 
 
 def moment_ms(timestamp: str | None, option: str = "--timestamp") -> int | None:
-    """What `option` says, in ms since the epoch; UTC where it names no zone. Raises typer.BadParameter."""
+    """Parse the time in `option` to ms since the epoch, by default in UTC. Raises typer.BadParameter."""
     try:
         return None if timestamp is None else to_ms(timestamp)
     except InvalidArgument as error:
@@ -65,9 +65,9 @@ def loaded(
     storage_option: list[str] | None,
     outside: bool = True,
 ) -> Snapshot:
-    """The table at `path` as the options say, with files `outside` of its directory.
+    """Load the table at `path` with the options of a command, and with files `outside` of its directory.
 
-    Raises typer.BadParameter, and as `Snapshot.load`.
+    Raises typer.BadParameter, and the errors of `Snapshot.load`.
     """
     if version is not None and timestamp is not None:
         raise typer.BadParameter("give a version or a timestamp, not both", param_hint="--version / --timestamp")

@@ -1,4 +1,4 @@
-"""Commands that show the same again and again, until somebody has seen enough."""
+"""Repeated display of a command's output, until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Watch = Annotated[
 
 
 def watched(seconds: float | None, show: Callable[[], None]) -> None:
-    """Call `show` once, or where `seconds` is given again and again, so long apart, until Ctrl-C.
+    """Call `show` once, or with `seconds` repeatedly, with this pause between calls, until Ctrl-C.
 
-    In a terminal each time takes the place of the one before; into a pipe they follow one another. An error ends it.
+    In a terminal each output replaces the previous one; in a pipe outputs follow one another. An error ends the loop.
     """
     if seconds is None:
         show()

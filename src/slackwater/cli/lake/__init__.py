@@ -1,1 +1,1 @@
-"""Commands on a lake and on its commit owner, which `serve` serves."""
+"""Commands on a lake and its commit owner, including `serve`."""

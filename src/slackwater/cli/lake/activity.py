@@ -1,4 +1,4 @@
-"""The commands that say who is at work in a lake: `slackwater lake transactions | locks`."""
+"""Monitoring commands of a lake: `slackwater lake transactions | locks`."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def transactions_command(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """The transactions that have not ended: their tables, since when, and what their timestamp can be.
+    """List the active transactions: tables, start, and possible range of the timestamp.
 
-    Of an id only the beginning is shown. One whose process is gone has ended: it is in nobody's way.
+    Ids are shortened. A transaction of a crashed process is shown as ended, and blocks no other transaction.
     """
 
     def show(activity: Activity, form: Form) -> None:
@@ -50,9 +50,9 @@ def locks_command(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """Who has locked what, and who waits for whom.
+    """List the locks and the transactions waiting for each other.
 
-    Modes: S to read, X to write, IS and IX for parts of the table, SIX to read it all and write parts.
+    Modes: S to read, X to write, IS and IX for parts of the table, SIX to read the whole table and write parts.
     """
 
     def show(activity: Activity, form: Form) -> None:

@@ -1,4 +1,4 @@
-"""The commands for disasters: `slackwater lake backup | recover`."""
+"""Backup and recovery commands: `slackwater lake backup | recover`."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def recover_command(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """Makes the owner's state, that is lost or older than the tables, anew from the tables.
+    """Recreate the owner's state from the tables, if the state is lost or older than the tables.
 
-    Stop every process of the lake before. Where the tables do not tell which commits counted, nothing is done, and the
-    question is asked.
+    Stop every process of the lake first. If the tables do not show which commits were ratified, the command changes
+    nothing and reports the undecided commits.
     """  # fmt: skip
     from slackwater.lake.lake import LogLake
     from slackwater.lake.recovery.recovery import RecoveryOptions
@@ -69,7 +69,7 @@ def backup_command(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """Copies the owner's SQLite database to a new file, while others go on; copy the tables after it."""
+    """Copy the owner's SQLite database to a new file, during normal operation; copy the tables afterwards."""
     from slackwater.owner.database.database import Database
     from slackwater.owner.embedded import database_url
 

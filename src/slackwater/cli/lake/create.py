@@ -1,4 +1,4 @@
-"""The command that makes a lake: `slackwater lake create`."""
+"""Command that creates a lake: `slackwater lake create`."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def create_command(
     as_csv: AsCsv = False,
     storage_option: StorageOption = None,
 ) -> None:
-    """Makes a lake: the state of its commit owner, in a file below a local lake, or in a database.
+    """Create a lake: the state of its commit owner, in a file below a local lake, or in a database.
 
-    Other commands never make one, so a mistyped path is an error.
+    Other commands never create a lake, so a mistyped path is an error.
     """
     from slackwater.lake.recovery.recovery import require_no_orphaned_tables
     from slackwater.owner.embedded import EmbeddedOwner

@@ -1,4 +1,4 @@
-"""The commands on a lake through time: `slackwater lake history | as-of`."""
+"""Commands on the history of a lake: `slackwater lake history | as-of`."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def history_command(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """The transactions of all tables in one order of time, newest first.
+    """List the transactions of all tables in one order of time, newest first.
 
-    One line for each table that a transaction changed; those of one transaction have one timestamp.
+    One line for each table changed by a transaction. All lines of a transaction have the same timestamp.
     """
     form = form_of(as_json, as_csv)
 
@@ -73,7 +73,7 @@ def as_of_command(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """The versions that all tables had at one moment: the same answer whenever it is asked."""
+    """List the versions of all tables at one point in time. The result never changes."""
     form = form_of(as_json, as_csv)
     with opened(path, database, token, ca_file, storage_option) as lake:
         past = lake.as_of(instant)
@@ -93,12 +93,12 @@ def as_of_command(
 
 
 def _table_then(past: LogTimeSlice, name: str, location: str | None) -> dict[str, Any]:
-    """The record of one table; `location` where it is now, None where it was handed back since."""
+    """Return the record of one table. `location` is its current location, None if the table was released since."""
     version, problem = None, None
     try:
         version = past.version(name)
     except SlackwaterError as error:
-        # That one table's log does not reach back so far says nothing of the others.
+        # A table with a log too short for this time does not affect other tables.
         problem = str(error)
     return dict(zip(_AS_OF_RECORD, (name, version, location, problem), strict=True))
 
@@ -122,7 +122,7 @@ def _records(found: LakeCommit) -> list[dict[str, Any]]:
 def _print(found: Sequence[LakeCommit]) -> None:
     headers = ("timestamp (UTC)", "table", "version", "operation", "by", "noted")
     rows = [
-        # Of a transaction the first line alone has the time.
+        # Only the first line of a transaction shows the time.
         (each.timestamp if number == 0 else None, name, one.version, one.operation, one.user_name, one.user_metadata)
         for each in found
         for number, (name, one) in enumerate(each.commits.items())

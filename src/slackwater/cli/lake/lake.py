@@ -1,4 +1,4 @@
-"""The commands of a lake: `slackwater lake …`."""
+"""Command group `slackwater lake …`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which lake a command is about, and the way into it: what is looked at or served is never made by that."""
+"""Arguments for the lake of a command, and access to the lake. Reading or serving a lake never creates one."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ CaFile = Annotated[
 
 _LOOK_S = 10.0
 WORK_S = 60.0
-"""For how long the answers of a served owner are waited for by commands that change a lake, as `LogLake.connect`."""
+"""Timeout in seconds for responses of a served owner in commands that change a lake, see `LogLake.connect`."""
 
 
 @contextmanager
@@ -64,10 +64,10 @@ def opened(
     storage_option: list[str] | None,
     timeout_s: float = _LOOK_S,
 ) -> Iterator[LogLake]:
-    """The lake at `path`, a directory, a URL, or the address of its served owner.
+    """Open the lake at `path`, a directory, a URL, or the address of its served owner.
 
-    `timeout_s` as in `LogLake.connect`: who looks does not want to wait long for a server that is not there. Raises
-    TableNotFound where there is no lake, and as `LogLake.open` and `LogLake.connect`.
+    `timeout_s` is passed to `LogLake.connect`. The default is short, because a read should not wait long for an absent
+    server. Raises TableNotFound if the lake does not exist, and the errors of `LogLake.open` and `LogLake.connect`.
     """
     from slackwater.lake.lake import LogLake
     from slackwater.owner.embedded import EmbeddedOwner
@@ -84,7 +84,7 @@ def opened(
 
 
 def require_lake(root: str, database: str | None = None) -> None:
-    """Return where the lake at `root` has a database, as far as a look at the file tells. Raises TableNotFound."""
+    """Verify that the database file of the lake at `root` exists, without opening it. Raises TableNotFound."""
     from slackwater.owner.database.database import sqlite_file
     from slackwater.owner.embedded import DATABASE_FILE, database_url
 
@@ -95,7 +95,7 @@ def require_lake(root: str, database: str | None = None) -> None:
 
 
 def refuse_new(root: str, options: dict[str, str]) -> None:
-    """What is done where the database knows of no lake: an error, TableNotFound or OperationNotAllowed."""
+    """Raise TableNotFound or OperationNotAllowed for a root without a lake in its database."""
     from slackwater.lake.recovery.recovery import require_no_orphaned_tables
 
     require_no_orphaned_tables(root, options)
@@ -103,7 +103,7 @@ def refuse_new(root: str, options: dict[str, str]) -> None:
 
 
 def moment(ms: int) -> dt.datetime:
-    """The datetime in UTC of a time in ms since the epoch."""
+    """Convert milliseconds since the epoch to a datetime in UTC."""
     return dt.datetime.fromtimestamp(ms / 1000, dt.timezone.utc)
 
 

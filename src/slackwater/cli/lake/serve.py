@@ -1,4 +1,4 @@
-"""The commands that serve a commit owner: `slackwater serve`, and `slackwater token` for who may use it."""
+"""Commands that serve a commit owner: `slackwater serve`, and `slackwater token` for its access tokens."""
 
 from __future__ import annotations
 
@@ -85,9 +85,9 @@ def serve(
         typer.Option("--storage-option", metavar="KEY=VALUE", help="For the object store; repeatable."),
     ] = None,
 ) -> None:
-    """Serves the commit owner of a lake over HTTP, until SIGTERM or SIGINT.
+    """Serve the commit owner of a lake over HTTP, until SIGTERM or SIGINT.
 
-    Then requests are finished and commits backfilled. The log is on stderr, one JSON object a line.
+    At shutdown, requests are completed and commits backfilled. The log is on stderr, one JSON object per line.
     """
     require("server", "a server")
     from slackwater.owner.embedded import EmbeddedOwner
@@ -119,11 +119,11 @@ def serve(
         server = OwnerServer(owner, tokens, binding, settings)
         if tokens is not None and not tokens.records():
             print_note("there is no token yet, and nobody can connect without one: slackwater token create")
-        # From here on the server closes it.
+        # From here on the server closes the owner.
         stack.pop_all()
     if tokens is not None and is_in_the_clear(binding.url()):
         print_note("tokens travel in the clear: give --certfile and --keyfile, or let a proxy speak https")
-    # Where it cannot listen, the loggers of this process are as they were.
+    # Called after the server is bound: if the bind fails, the loggers of this process stay unchanged.
     log_to()
     server.run(lambda url: typer.echo(f"serving {owner.root_url} at {url}"))
 
@@ -143,7 +143,7 @@ def create(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """Prints a new token, once: only its hash is kept."""
+    """Print a new token, once: only its hash is stored."""
     form = form_of(as_json, as_csv)
     expires_ms = None if expires_days is None else time.time_ns() // 1_000_000 + expires_days * _MS_PER_DAY
     with _tokens(root, database) as tokens:
@@ -158,7 +158,7 @@ def list_tokens(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """The tokens there are, without their secrets."""
+    """List the tokens, without their secrets."""
     form = form_of(as_json, as_csv)
     with _tokens(root, database) as tokens:
         records = tokens.records()
@@ -184,7 +184,7 @@ def list_tokens(
 def revoke(
     name: _Name, root: _Root = None, database: _Database = None, as_json: AsJson = False, as_csv: AsCsv = False
 ) -> None:
-    """Ends a token; servers that run notice within seconds."""
+    """Revoke a token. Running servers notice within seconds."""
     form = form_of(as_json, as_csv)
     with _tokens(root, database) as tokens:
         tokens.revoke(name)
@@ -217,7 +217,7 @@ def _tokens(root: str | None, database: str | None) -> Iterator[Tokens]:
 
 
 def _endpoint(binding: Binding, public_url: str | None) -> str:
-    """Where clients find the server: tables will name it."""
+    """Return the URL for clients of the server. Tables will name this URL."""
     from slackwater.owner.served.client.addresses import checked_url, is_unspecified
 
     if public_url is not None:

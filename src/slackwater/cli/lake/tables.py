@@ -1,4 +1,4 @@
-"""The commands on the tables of a lake: `slackwater lake tables | commits | backfill | adopt | rename | …`."""
+"""Commands on the tables of a lake: `slackwater lake tables | commits | backfill | adopt | rename | …`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def tables(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """The tables, and how far each has come."""
+    """List the tables with their ratified and backfilled versions."""
     form = form_of(as_json, as_csv)
 
     def show() -> None:
@@ -70,7 +70,7 @@ def commits(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """The commits of a table that count and are not backfilled yet."""
+    """List the ratified commits of a table not yet backfilled."""
     form = form_of(as_json, as_csv)
     with opened(path, database, token, ca_file, storage_option) as lake:
         found = lake.owner.get_commits(lake.owner.table(name).table_id, 0)
@@ -100,7 +100,7 @@ def backfill(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """Copies every commit that counts to the log that everybody reads."""
+    """Copy every ratified commit to the log read by all engines."""
     form = form_of(as_json, as_csv)
     records: list[dict[str, Any]] = []
     with opened(path, database, token, ca_file, storage_option, WORK_S) as lake:
@@ -111,7 +111,7 @@ def backfill(
                     progress.at(f"copying commits of {each}", len(records), len(names))
                     records.append({"table": each, "version": lake.backfill(each)})
         finally:
-            # Also where one of them fails: what was done before it.
+            # Also after an error: list the tables backfilled before it.
             for record in records if form is Form.HUMAN else ():
                 typer.echo(f"{record['table']}: backfilled to version {record['version']}")
     if form is not Form.HUMAN:
@@ -129,7 +129,7 @@ def adopt(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """Takes over a table of the file system: it is written through the lake from then on."""
+    """Adopt a table of the file system: from then on it is written through the lake."""
     form = form_of(as_json, as_csv)
     with opened(path, database, token, ca_file, storage_option, WORK_S) as lake:
         lake.adopt(name, location)
@@ -146,7 +146,7 @@ def release(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """Hands a table back to the file system."""
+    """Release a table to the file system."""
     form = form_of(as_json, as_csv)
     with opened(path, database, token, ca_file, storage_option, WORK_S) as lake:
         location = lake.owner.table(name).location
@@ -165,9 +165,9 @@ def rename(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """Gives a table another name; its files and versions stay where they are.
+    """Rename a table; its files and versions stay at their location.
 
-    It is handed back and taken over: two commits. At moments before it has both names.
+    The table is released and adopted: two commits. Time slices of earlier times contain the table under both names.
     """
     form = form_of(as_json, as_csv)
     with opened(path, database, token, ca_file, storage_option, WORK_S) as lake:
@@ -194,7 +194,7 @@ def drop(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """Takes a table out of the lake for good, with its files: all versions are gone then.
+    """Remove a table from the lake permanently, with its files and so with all versions.
 
     With --keep-files it is a table of the file system from then on, as after `release`.
     """
@@ -221,7 +221,7 @@ def repair(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """Finishes what was cut short, removes what nobody needs, reports what it cannot mend, and says all it did."""
+    """Complete interrupted work, remove unneeded files, report irreparable faults, and list all actions."""
     form = form_of(as_json, as_csv)
     at = f"looking at {name or 'all tables'}"
     with opened(path, database, token, ca_file, storage_option, WORK_S) as lake, working(at):

@@ -1,1 +1,1 @@
-"""Commands that show rows of tables."""
+"""Commands that print rows of tables."""

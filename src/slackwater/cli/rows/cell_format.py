@@ -1,4 +1,4 @@
-"""Rows as the command line shows them: texts for people, values of JSON for machines."""
+"""Formats rows for the command line: text for people, JSON values for machines."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _MOST_TEXT = 60
 
 
 def show_rows(rows: pa.Table, form: Form) -> None:
-    """The rows on stdout. For people one line each, or one below the other where a terminal is too narrow for that."""
+    """Print rows to stdout. For people, one line per row, or one column per line if the terminal is too narrow."""
     records = records_of(rows)
     names = list(records[0]) if records else unique_names(rows.column_names)
     print_rows(form, records, names, lambda: _show(records, names, rows.schema.types))
 
 
 def records_of(rows: pa.Table) -> list[dict[str, Any]]:
-    """The rows as records of JSON: see `plain`. Of columns of one name, later ones get a number."""
+    """Convert rows to JSON records, see `plain`. Repeated column names get a number."""
     names = unique_names(rows.column_names)
     columns = [[plain(value) for value in _values(column)] for column in rows.columns]
     if not columns:
@@ -34,10 +34,10 @@ def records_of(rows: pa.Table) -> list[dict[str, Any]]:
 
 
 def plain(value: Any) -> Any:
-    """A value of a row as JSON has it: numbers, texts, booleans, null, lists and objects.
+    """Convert a value of a row to JSON: numbers, texts, booleans, null, lists and objects.
 
-    Decimals, dates and times are texts, instants in UTC with microseconds and Z, bytes hexadecimal, NaN and the
-    infinities texts. A map whose keys are not all texts is a list of objects with `key` and `value`.
+    Decimals, dates and times are texts, instants in UTC with microseconds and Z, bytes hexadecimal, NaN and infinities
+    texts. A map with non-text keys is a list of objects with `key` and `value`.
     """
     if isinstance(value, float):
         return value if math.isfinite(value) else {math.inf: "Infinity", -math.inf: "-Infinity"}.get(value, "NaN")
@@ -60,7 +60,7 @@ def plain(value: Any) -> Any:
 
 
 def unique_names(names: Sequence[str]) -> list[str]:
-    """`names`, of which those that stood before get a number: `n`, `n_1`."""
+    """Return `names` with a number on repeated names: `n`, `n_1`."""
     found: list[str] = []
     for name in names:
         at, fresh = 0, name
@@ -75,7 +75,7 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
     try:
         found: list[Any] = column.to_pylist()
     except (ValueError, OverflowError):
-        # Years that Python has no dates for.
+        # Python has no dates for some years.
         found = column.cast(pa.string()).to_pylist()
     return found
 

@@ -1,4 +1,4 @@
-"""Which columns of which tables a query reads, so that no others are read from files."""
+"""Column pruning for queries: only columns used by the query are read from files."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from slackwater.protocol.schema.schema import StructType
 
 
 def columns_read(sql: str, schemas: Mapping[str, StructType]) -> dict[str, list[str]]:
-    """The columns of each table that `sql` may read; all where that cannot be told."""
+    """Return the columns of each table that `sql` may read, or all columns if this is unknown."""
     everything = {name: list(schema.names) for name, schema in schemas.items()}
     try:
         named = _columns_named(sql, schemas)
     except (SqlglotError, RecursionError, KeyError, ValueError):
         return everything
-    # A table without a column would be one without rows.
+    # Keep one column, because a table without columns would have no rows.
     return {name: _in_order(schema, named.get(name.lower(), set())) for name, schema in schemas.items()}
 
 
@@ -42,7 +42,7 @@ def _columns_named(sql: str, schemas: Mapping[str, StructType]) -> dict[str, set
 
 
 def _source(scope: Scope, name: str) -> Any:
-    """What a column is of, in a sub-query perhaps a table of the query around it. Raises ValueError."""
+    """Return the source of a column, possibly a table of an enclosing query. Raises ValueError."""
     around: Scope | None = scope
     while around is not None:
         if name in around.sources:

@@ -1,4 +1,4 @@
-"""`slackwater diff`: what differs between two versions of a table."""
+"""Command `slackwater diff`: differences between two versions of a table."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def diff_command(
     storage_option: StorageOption = None,
     allow_paths_outside_root: Outside = True,
 ) -> None:
-    """What leads from version V1 to V2: schema, properties, files; with --key rows added, removed and changed.
+    """Compare versions V1 and V2: schema, properties, files; with --key also rows added, removed and changed.
 
-    Only rows of files that are in one of the versions alone are read. CSV has no examples of rows.
+    Reads only rows of files that belong to one of the two versions alone. CSV contains no example rows.
     """
     form = form_of(as_json, as_csv)
     options = storage_options(storage_option)

@@ -1,4 +1,4 @@
-"""The commands that show rows of one table: `slackwater head | count`."""
+"""Commands that print rows of one table: `slackwater head | count`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def head_command(
     storage_option: StorageOption = None,
     allow_paths_outside_root: Outside = True,
 ) -> None:
-    """The first rows of the table, in the order of its files.
+    """Print the first rows of the table, in the order of its files.
 
     Instants are in UTC. Files are read until there are enough rows.
     """
@@ -66,9 +66,9 @@ def count_command(
     storage_option: StorageOption = None,
     allow_paths_outside_root: Outside = True,
 ) -> None:
-    """How many rows the table has, with --where of which it is true.
+    """Count the rows of the table, with --where the matching rows.
 
-    Without --where the log's statistics say it, and no file is read where all files have some.
+    Without --where the count comes from the log's statistics, and no file is read if all files have statistics.
     """
     form = form_of(as_json, as_csv)
     with working("counting rows"):
@@ -84,7 +84,7 @@ def count_command(
 
 
 def _names(given: Sequence[str] | None, known: Sequence[str]) -> list[str] | None:
-    """The columns of `--columns`; a name with a comma in it is one where there is such a column."""
+    """Split `--columns` at commas. A name with a comma stays whole if the table has such a column."""
     if given is None:
         return None
     return [name for text in given for name in ([text] if text in known else _parts(text))]

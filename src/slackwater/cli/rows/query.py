@@ -1,4 +1,4 @@
-"""`slackwater query`: SQL over tables, by an engine that is installed: DuckDB, else Polars, else sqlglot over Arrow."""
+"""Command `slackwater query`: SQL over tables, by the first installed engine of DuckDB, Polars and sqlglot."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from slackwater.html.number_format import counted
 from slackwater.scan.snapshot import Snapshot
 
 _ENGINES = {"duckdb": "DuckDB", "polars": "Polars"}
-# This package needs it anyway.
+# Always installed, because this package depends on it.
 _ALWAYS, _ALWAYS_TOLD = "sqlglot", "sqlglot over Arrow"
 
 
@@ -35,12 +35,12 @@ def query_command(
     storage_option: StorageOption = None,
     allow_paths_outside_root: Outside = True,
 ) -> None:
-    """The rows that a query over one or several tables gives, by DuckDB or Polars where one is installed.
+    """Print the rows of a query over one or several tables, by DuckDB or Polars if one of them is installed.
 
-    Else by sqlglot over Arrow, which is for small tables and plain queries. Stderr says which one. Of each table only
-    the columns that the query names are read, into memory.
+    Otherwise sqlglot runs the query over Arrow, for small tables and plain queries. Stderr names the engine. Only the
+    columns named by the query are read, into memory.
     """
-    # The parser is loaded for those who ask something.
+    # Load the parser for this command only.
     from slackwater.cli.rows.column_pruning import columns_read
     from slackwater.cli.rows.sqlglot_engine import answered
 
@@ -82,7 +82,7 @@ def _by_duckdb(sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
     import duckdb
 
     with duckdb.connect() as connection:
-        # A name that is no table must not be a variable of this program.
+        # An unknown table name must not resolve to a variable of this program.
         connection.execute("SET python_enable_replacements = false")
         connection.execute("SET TimeZone = 'UTC'")
         for name, rows in tables.items():
@@ -107,5 +107,5 @@ def _by_polars(sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
 
 
 def _sentence(error: Exception) -> str:
-    # Below stand the query and a mark where it goes wrong.
+    # The query and a marker of the error follow after an empty line.
     return str(error).split("\n\n")[0]

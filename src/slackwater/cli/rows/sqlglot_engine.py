@@ -1,7 +1,7 @@
-"""A query where neither DuckDB nor Polars is installed: by sqlglot's executor, row by row, over what Arrow has read.
+"""Query engine without DuckDB and Polars: sqlglot's executor, row by row, over Arrow tables.
 
-Only what it answers as DuckDB does is let through; the rest is refused by name. It makes Python of a query, hence no
-name or text reaches it that could end a Python string.
+Only syntax with the same result as in DuckDB is accepted; any other syntax is rejected by name. The executor compiles
+the query to Python, so no name or text may contain characters that end a Python string.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _OTHERS = "pip install duckdb, which answers all of SQL"
 
 
 def answered(sql: str, tables: Mapping[str, pa.Table], schemas: Mapping[str, StructType]) -> pa.Table:
-    """The rows that `sql` gives over `tables`. Raises InvalidArgument for what is no query, or not among `_KNOWN`."""
+    """Return the rows of `sql` over `tables`. Raises InvalidArgument for a non-query, or syntax outside `_KNOWN`."""
     try:
         tree = sqlglot.parse_one(sql, dialect="duckdb")
     except SqlglotError as error:
@@ -83,7 +83,7 @@ def _require_known(tree: Any) -> None:
 
 
 def _is_other(node: Any) -> bool:
-    """Whether a node of a kind that is known says something that is not."""
+    """Return whether a node of a known class has unsupported arguments."""
     if isinstance(node, exp.Join):
         return bool(node.args.get("method") or node.args.get("using"))
     if isinstance(node, exp.Distinct):
@@ -92,7 +92,7 @@ def _is_other(node: Any) -> bool:
         return any(value for key, value in node.args.items() if key != "expressions")
     if isinstance(node, exp.Neg):
         return not isinstance(node.this, exp.Literal)
-    # A date that is written down.
+    # Only a date literal is supported.
     return isinstance(node, exp.Cast) and not (node.to.is_type("date") and isinstance(node.this, exp.Literal))
 
 

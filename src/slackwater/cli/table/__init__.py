@@ -1,1 +1,1 @@
-"""Commands on one table: what its log says, what keeps it healthy."""
+"""Commands on one table: log contents and maintenance."""

@@ -1,4 +1,4 @@
-"""The commands between Delta and plain Parquet: `slackwater convert | generate`."""
+"""Commands between Delta and plain Parquet: `slackwater convert | generate`."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def convert_command(
     as_csv: AsCsv = False,
     storage_option: StorageOption = None,
 ) -> None:
-    """Make a directory of Parquet files a table, where it is.
+    """Convert a directory of Parquet files to a table, in place.
 
-    Nobody may write there meanwhile. Times in the names of directories are in UTC.
+    No other process may write to the directory during the conversion. Times in directory names are in UTC.
     """
     form = form_of(as_json, as_csv)
     try:

@@ -1,4 +1,4 @@
-"""The commands that say what a table's log says: `slackwater detail | files | schema`."""
+"""Commands that print the contents of a table's log: `slackwater detail | files | schema`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def detail(
     as_csv: AsCsv = False,
     storage_option: StorageOption = None,
 ) -> None:
-    """Name, place, size, properties and protocol of the table."""
+    """Print name, location, size, properties and protocol of the table."""
     form = form_of(as_json, as_csv)
     record = describe_detail(loaded(path, version, timestamp, storage_option))
     if form is Form.JSON:
@@ -61,10 +61,9 @@ def files(
     as_csv: AsCsv = False,
     storage_option: StorageOption = None,
 ) -> None:
-    """The live files of the table.
+    """List the live files of the table.
 
-    Paths are URI-encoded as in the log, sizes in bytes; rows are those in the file, of which its deletion vector
-    marks some as deleted.
+    Paths are URI-encoded as in the log, sizes in bytes. Row counts include rows deleted by a deletion vector.
     """
     form = form_of(as_json, as_csv)
     listing = list_files(loaded(path, version, timestamp, storage_option), where, limit)
@@ -89,7 +88,7 @@ def schema(
     as_csv: AsCsv = False,
     storage_option: StorageOption = None,
 ) -> None:
-    """The columns of the table, nested ones too; with column mapping their ids and physical names."""
+    """Print the columns of the table, including nested ones; with column mapping also ids and physical names."""
     form = form_of(as_json, as_csv)
     snapshot = loaded(path, version, timestamp, storage_option)
     tree = schema_tree(snapshot)

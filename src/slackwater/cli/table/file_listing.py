@@ -1,4 +1,4 @@
-"""The live files of a table as records, and how many of them a condition left."""
+"""Records of the live files of a table, and the result of data skipping."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ _COLUMNS = (
 )
 
 RECORD = ("path", "size", "numRecords", "partitionValues", "deletionVectorCardinality", "modificationTime")
-"""The keys of a record."""
+"""Keys of a record."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileListing:
-    """Records of files, and the account of all files of the table; fewer records than kept files under a limit."""
+    """Records of files, and the report on all files of the table. With a limit, fewer records than kept files."""
 
     records: list[dict[str, Any]]
     report: PruneReport
 
 
 def list_files(snapshot: Snapshot, where: str | None = None, limit: int | None = None) -> FileListing:
-    """The live files of `snapshot`, with `where` those that may hold a match; at most `limit` records.
+    """List the live files of `snapshot`, with `where` only files that may contain a match; at most `limit` records.
 
-    A record has `path` (URI-encoded as in the log), `size` (bytes), `numRecords` (physical rows, None where there
-    are no statistics), `partitionValues` (by display names, texts as in the log), `deletionVectorCardinality` (rows
-    deleted, None without a vector) and `modificationTime` (a datetime in UTC). Raises InvalidArgument for a `where`
-    that is no condition on this table, CorruptCheckpoint, InvalidSchema.
+    A record has `path` (URI-encoded as in the log), `size` (bytes), `numRecords` (physical rows, None without
+    statistics), `partitionValues` (by display names, texts as in the log), `deletionVectorCardinality` (deleted rows,
+    None without a vector) and `modificationTime` (a datetime in UTC). Raises InvalidArgument if `where` is not a
+    condition on this table, CorruptCheckpoint, InvalidSchema.
     """
     if where is None:
         files = snapshot.live_files(_COLUMNS)
@@ -57,7 +57,7 @@ def list_files(snapshot: Snapshot, where: str | None = None, limit: int | None =
 
 
 def account(report: PruneReport, where: str | None) -> str:
-    """What became of the files, in one line: `1 of 6 files may hold a match of …`."""
+    """Return a one-line summary of data skipping: `1 of 6 files may hold a match of …`."""
     if where is None:
         return counted(report.total_files, "file")
     return (
@@ -67,7 +67,7 @@ def account(report: PruneReport, where: str | None) -> str:
 
 
 def _physical_partition_columns(snapshot: Snapshot) -> dict[str, str]:
-    """From the display name of each partition column to the name that the log has for it."""
+    """Map the display name of each partition column to its physical name in the log."""
     names: dict[str, str] = {}
     for name in snapshot.metadata.partition_columns:
         column = snapshot.schema.get(name)

@@ -1,4 +1,4 @@
-"""The command `slackwater history`: the commits of a table, one line each."""
+"""Command `slackwater history`: the commits of a table, one line each."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _WIDTH = 100
 _LONGEST_OPERATION = 24
 _LONGEST_NAME = 16
 _LEAST_DETAILS = 12
-# What counts as rows and files that came, changed and went, by the names that writers give them.
+# Metrics for added, changed and removed rows and files, by the names of different writers.
 _ROWS = (
     ("+", ("numTargetRowsInserted", "numOutputRows")),
     ("~", ("numTargetRowsUpdated", "numUpdatedRows")),
@@ -74,11 +74,11 @@ def history(
     as_csv: AsCsv = False,
     storage_option: StorageOption = None,
 ) -> None:
-    """The commits that the log still holds, newest first.
+    """List the commits still in the log, newest first.
 
-    With --version or --timestamp those up to that version. A line has the rows and files that came (+), changed (~)
-    and went (-), and parameters as far as they fit. With --wide each commit is a block of lines, without parameters and
-    metrics that are empty or zero; --json and --csv have them all.
+    With --version or --timestamp, list the commits up to this version. A line contains rows and files added (+),
+    changed (~) and removed (-), and as many parameters as fit. With --wide each commit is a block of lines, without
+    empty or zero parameters and metrics; --json and --csv include all of them.
     """
     form = form_of(as_json, as_csv)
 
@@ -90,7 +90,7 @@ def history(
 
 
 def _blocks(records: Iterable[Mapping[str, Any]]) -> Iterator[Text]:
-    """One block for each commit: a line that begins with its version, then a line for each thing that is told of it."""
+    """Yield one block per commit: a line starting with the version, then one line per attribute."""
     for number, record in enumerate(records):
         head = " ".join(cell(record[name]).plain for name in ("version", "timestamp", "operation"))
         told = {
@@ -105,12 +105,12 @@ def _blocks(records: Iterable[Mapping[str, Any]]) -> Iterator[Text]:
 
 
 def _lines(value: Any) -> list[str]:
-    """The lines of a value, one for each entry of a map; none for nothing."""
+    """Return the lines of a value, one for each entry of a map, none for an empty value."""
     return [] if value is None or value == {} else cell(value).plain.split("\n")
 
 
 def _short(records: Iterable[Mapping[str, Any]]) -> Table:
-    """One line for each commit: what is too long for the terminal, or for 100 columns elsewhere, ends with `…`."""
+    """Return one line per commit. Text beyond the terminal's width, or 100 columns without one, ends with `…`."""
     headers = ["version", "timestamp (UTC)", "operation", "rows", "files", "by", "details"]
     rows = [
         [
@@ -146,7 +146,7 @@ def _width() -> int:
 
 
 def _counts(metrics: Mapping[str, str | None] | None, signs: Sequence[tuple[str, Sequence[str]]]) -> str:
-    """`+5 ~2 -1`: of what came, changed and went the first metric that is there; zero is left out."""
+    """Format as `+5 ~2 -1`: the first available metric of added, changed and removed. Zero is omitted."""
     found = {name: value for name, value in (metrics or {}).items() if value is not None}
     said = [(sign, next((found[name] for name in names if name in found), "0")) for sign, names in signs]
     return " ".join(f"{sign}{_text(number)}" for sign, number in said if number != "0")

@@ -1,4 +1,4 @@
-"""The commands that keep a table's log up: `slackwater log checkpoint | compact | cleanup`."""
+"""Commands that maintain a table's log: `slackwater log checkpoint | compact | cleanup`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def compact_command(
     as_csv: AsCsv = False,
     storage_option: StorageOption = None,
 ) -> None:
-    """Write one file for many commits, so that readers open one instead of many. The commits stay."""
+    """Write one file for many commits, so that readers open one file instead of many. The commits remain."""
     form = form_of(as_json, as_csv)
     with working("writing commits into one file"):
         written = compact(_load(path, storage_option), start, end)
@@ -52,7 +52,7 @@ def compact_command(
 def cleanup_command(
     path: TablePath, as_json: AsJson = False, as_csv: AsCsv = False, storage_option: StorageOption = None
 ) -> None:
-    """Delete what of the log is older than delta.logRetentionDuration and is not needed by a version that is kept."""
+    """Delete log files older than delta.logRetentionDuration and not needed by a retained version."""
     form = form_of(as_json, as_csv)
     with working("deleting what is old"):
         done = clean_up(_load(path, storage_option), Clock().now_ms())

@@ -1,4 +1,4 @@
-"""The commands that look after a table's files: `slackwater vacuum | restore | clone`."""
+"""Commands that maintain a table's files: `slackwater vacuum | restore | clone`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def vacuum_command(
     as_csv: AsCsv = False,
     storage_option: StorageOption = None,
 ) -> None:
-    """Delete files that no version within the retention needs."""
+    """Delete files not needed by any version within the retention."""
     form = form_of(as_json, as_csv)
     request = VacuumRequest(retention_hours, dry_run, lite, untracked_hours=untracked_hours)
     table = _table(path, storage_option)
@@ -81,7 +81,7 @@ def restore_command(
     as_csv: AsCsv = False,
     storage_option: StorageOption = None,
 ) -> None:
-    """Make the table again what it was, by a new commit."""
+    """Restore the table to an earlier version, by a new commit."""
     form = form_of(as_json, as_csv)
     if (version is None) == (timestamp is None):
         raise typer.BadParameter("give a version or a timestamp", param_hint="--version / --timestamp")
@@ -107,7 +107,7 @@ def clone_command(
     as_csv: AsCsv = False,
     storage_option: StorageOption = None,
 ) -> None:
-    """Make a table of its own over the files of another, where they are: a shallow clone."""
+    """Create a shallow clone: an independent table over the files of another table, without copying them."""
     form = form_of(as_json, as_csv)
     if version is not None and timestamp is not None:
         raise typer.BadParameter("give a version or a timestamp, not both", param_hint="--version / --timestamp")

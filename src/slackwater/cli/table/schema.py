@@ -1,4 +1,4 @@
-"""The schema of a table as a tree of columns."""
+"""Schema of a table, in records and in a tree."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from slackwater.protocol.features.column_mapping import FIELD_ID, NONE, PHYSICAL
 from slackwater.protocol.schema.schema import ArrayType, DataType, MapType, StructField, StructType
 
 COLUMN_RECORD = ("column", "type", "nullable", "partition", "comment", "id", "physicalName")
-"""The keys of a column's record."""
+"""Keys of a column's record."""
 
 
 def column_records(snapshot: LogSnapshot) -> list[dict[str, Any]]:
-    """The columns of `snapshot`, fields of structs after theirs by dotted paths, as COLUMN_RECORD.
+    """Return the columns of `snapshot`, with fields of structs after their parent by dotted paths, with COLUMN_RECORD.
 
-    What is inside of arrays and maps stands in their type alone. Raises InvalidSchema.
+    The content of arrays and maps appears in their type only. Raises InvalidSchema.
     """
     partition_columns = frozenset(snapshot.metadata.partition_columns)
     return list(_records(snapshot.schema, "", partition_columns))
@@ -42,9 +42,10 @@ def _records(struct: StructType, above: str, partition_columns: frozenset[str]) 
 
 
 def schema_tree(snapshot: LogSnapshot) -> Tree:
-    """The columns of `snapshot`, nested ones below theirs: `name: type`, `not null`, `partition`, comment.
+    """Return the columns of `snapshot`, with nested columns below their parent.
 
-    With column mapping, the field id and physical name too. Raises InvalidSchema, CorruptTable.
+    A line has `name: type`, `not null`, `partition` and the comment, with column mapping also the field id and physical
+    name. Raises InvalidSchema, CorruptTable.
     """
     tree = Tree(Text(f"{snapshot.store.root_url}, version {snapshot.version}", style="bold"))
     is_mapped = snapshot.column_mapping_mode != NONE
@@ -83,14 +84,14 @@ def _add_type(parent: Tree, name: str, data_type: DataType, nullable: bool, is_m
 
 
 def _type_name(data_type: DataType) -> str:
-    """The whole type where it fits a line, else its kind alone: the parts stand below."""
+    """Return the whole type if it fits a line, else only its kind; its parts follow below."""
     if _fits_a_line(data_type):
         return str(data_type)
     return {StructType: "struct", ArrayType: "array", MapType: "map"}[type(data_type)]
 
 
 def _fits_a_line(data_type: DataType) -> bool:
-    """Whether the type's name says everything: no struct inside, and nothing inside that must not be null."""
+    """Return whether the type's name is complete: without structs and without non-nullable elements."""
     if isinstance(data_type, ArrayType):
         return data_type.contains_null and _fits_a_line(data_type.element_type)
     if isinstance(data_type, MapType):

@@ -1,4 +1,4 @@
-"""What the command line does not do, since rows are rewritten: a sentence each, in place of `No such command`."""
+"""Commands available with Spark only, because they rewrite rows. Each prints the alternative, not `No such command`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WITH_SPARK = {
 
 
 def register(app: typer.Typer) -> None:
-    """Let `app` answer to what people look for and is done with Spark; help does not list it."""
+    """Register hidden commands of `app` for operations with Spark. Help does not list them."""
     for name, instead in _WITH_SPARK.items():
         app.command(
             name=name,

@@ -1,4 +1,4 @@
-"""The command that looks at a streaming query from outside: `slackwater stream-state`."""
+"""Command that inspects a streaming query from outside: `slackwater stream-state`."""
 
 from __future__ import annotations
 
@@ -60,10 +60,11 @@ def stream_state_command(
     as_csv: AsCsv = False,
     storage_option: StorageOption = None,
 ) -> None:
-    """How far a query of Structured Streaming is, by its checkpoint; nothing is changed, and it may be running.
+    """Report the progress of a Structured Streaming query from its checkpoint. Changes nothing; the query may be
+    running.
 
-    What is left of a table is counted from the last batch that was done: versions, and the files that they added, of
-    rows that were changed too, whether or not the query's options let it read them. --csv has the sources alone.
+    The backlog of a table is counted from the last completed batch: versions, and the files added by them. Files with
+    changed rows are included, whether or not the query's options allow reading them. --csv contains the sources only.
     """
     form, options = form_of(as_json, as_csv), storage_options(storage_option)
 
@@ -98,7 +99,7 @@ def _document(
 
 
 def _sources(state: StreamCheckpoint) -> tuple[SourceProgress, ...]:
-    """Where the query is in each source: after the last batch that was done; before that, where the first one ends."""
+    """Return the position in each source: after the last completed batch, else at the end of the first batch."""
     batch = state.done or state.planned
     return () if batch is None else batch.sources
 
@@ -112,7 +113,7 @@ def _batch(batch: PlannedBatch | None) -> dict[str, Any] | None:
 def _source(source: SourceProgress, state: StreamCheckpoint, snapshots: Iterable[Snapshot]) -> dict[str, Any]:
     at = source.offset
     own = None if at is None else next((each for each in snapshots if each.metadata.id == at.table_id), None)
-    # Where its first batch began, no checkpoint says.
+    # No checkpoint records the start of the first batch.
     left = None if own is None or at is None or state.done is None else _backlog(backlog(own, at))
     return {
         "source": source.name,
@@ -140,7 +141,7 @@ def _backlog(left: Backlog) -> dict[str, Any]:
 
 
 def _others(state: StreamCheckpoint, snapshots: Iterable[Snapshot]) -> list[dict[str, Any]]:
-    """Tables that were named and that no source reads, so far as the checkpoint says."""
+    """Return the given tables without a source in the checkpoint."""
     read = {source.offset.table_id for source in _sources(state) if source.offset is not None}
     return [
         {"table": each.table.root_url, "tableId": each.metadata.id}

@@ -1,4 +1,4 @@
-"""The command that says whether a table is whole: `slackwater verify`."""
+"""Command that checks the integrity of a table: `slackwater verify`."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def verify_command(
     as_csv: AsCsv = False,
     storage_option: StorageOption = None,
 ) -> None:
-    """Hold the log against itself, its checksums and the table's files; exit code 1 where something is at fault.
+    """Check the log against itself, its checksums and the table's files; exit code 1 if a fault is found.
 
-    Nothing is changed. Gaps between commits, in-commit timestamps, checkpoints and compactions against the commits,
-    sidecars, version checksums; of the version its files with their sizes, and deletion vectors.
+    Changes nothing. Checks gaps between commits, in-commit timestamps, checkpoints and compactions against the commits,
+    sidecars, version checksums; and for the version its files with their sizes, and deletion vectors.
     """
     form = form_of(as_json, as_csv)
     with working("looking at the log and the files"):

@@ -1,1 +1,1 @@
-"""Commands that draw tables and lakes."""
+"""Commands that visualize tables and lakes."""

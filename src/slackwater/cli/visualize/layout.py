@@ -1,4 +1,4 @@
-"""The command `slackwater layout`: how the files of a table lie, and what OPTIMIZE would change."""
+"""Command `slackwater layout`: file layout of a table, and the effect of OPTIMIZE."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def layout_command(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """How the files of a table lie: their sizes, deleted rows, how deep they overlap, what OPTIMIZE would change.
+    """Show the file layout of a table: sizes, deleted rows, depth of overlap, and the effect of OPTIMIZE.
 
-    The depth of a column is how many files may hold a value of it, by their statistics. No data file is opened. --out
-    writes a page (.html) instead; --csv has a row for each column.
+    The depth of a column is the number of files that may contain a value of it, by their statistics. No data file is
+    opened. --out writes a page (.html) instead; --csv has a row for each column.
     """
     form = form_of(as_json, as_csv)
     if out is not None:

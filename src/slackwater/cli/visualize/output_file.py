@@ -1,4 +1,4 @@
-"""Files that pictures are written to: what the end of a file's name asks for."""
+"""Output files of visualizations, with the format in the file extension."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OutFile = Annotated[
 
 
 def kind_of_file(out: Path, known: tuple[str, ...]) -> str:
-    """The end of the file's name, one of `known`. Raises typer.BadParameter."""
+    """Return the file extension, one of `known`. Raises typer.BadParameter."""
     kind = out.suffix.lower().removeprefix(".")
     if kind not in known:
         names = ", ".join(f".{name}" for name in known)
@@ -27,7 +27,7 @@ def kind_of_file(out: Path, known: tuple[str, ...]) -> str:
 
 
 def write(out: Path, content: str | bytes) -> None:
-    """Write the file, and say so on stderr. Raises InvalidArgument where it cannot be written."""
+    """Write the file, and report its size on stderr. Raises InvalidArgument if the write fails."""
     data = content.encode() if isinstance(content, str) else content
     try:
         out.write_bytes(data)

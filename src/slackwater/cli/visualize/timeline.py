@@ -1,4 +1,4 @@
-"""The command `slackwater timeline`: what was done to a table, or to the tables of a lake, as a picture."""
+"""Command `slackwater timeline`: commits of a table, or of the tables of a lake, in a picture."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def timeline_command(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """What was done when: a picture of the commits that the log still holds.
+    """Draw a timeline of the commits still in the log.
 
-    Of a lake its tables are lanes, and a transaction over several of them is a line across these. A page (.html) has a
-    slider for the state as of an instant. .svg and .png are pictures alone. --csv has a row for each commit.
+    For a lake, each table is a lane, and a transaction over several tables is a line across its lanes. A page (.html)
+    has a slider for the state at an instant. .svg and .png contain only the picture. --csv has a row for each commit.
     """
     form = form_of(as_json, as_csv)
-    # Lakes are loaded for those who want a picture.
+    # Import lakes for this command only.
     from slackwater.visualization.timeline import TimeWindow
 
     if out is None and form is Form.HUMAN:
@@ -71,7 +71,7 @@ def timeline_command(
 
 
 def _rows(deed: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The commits of a transaction."""
+    """Return the commits of a transaction."""
     return [
         {"timestamp": deed["timestamp"], "transactionId": deed["transactionId"], **each} for each in deed["commits"]
     ]
@@ -103,7 +103,7 @@ def _is_lake(path: str, database: str | None) -> bool:
 
 
 def _place(path: str) -> str:
-    """Where a lake is, in whole."""
+    """Return the full location of a lake."""
     if path.lower().startswith(("http://", "https://")):
         return path
     location = parse_location(path)
