@@ -60,8 +60,8 @@ __all__ = [
     "watch",
 ]
 
-# Imported when it is asked for: logs can be read where no Spark is installed, and without what only writers need; tasks
-# that read and write rows need neither. Behind a colon: what it is called there.
+# Imported on first use, so that logs can be read without Spark and without modules for writers; tasks that read or
+# write rows need neither. After a colon: the name in the module.
 _ON_DEMAND = {
     "AddFile": "slackwater.protocol.actions.files",
     "RemoveFile": "slackwater.protocol.actions.files",
@@ -103,7 +103,7 @@ def _on_demand(name: str) -> Any:
 
 
 def _require_pyspark(name: str) -> None:
-    """Raise ImportError where PySpark is there and too old; what is not there is told of by its own error."""
+    """Raise ImportError if the installed PySpark is too old. A missing PySpark raises its own error on import."""
     try:
         found = str(import_module("pyspark").__version__)
     except ModuleNotFoundError:
@@ -122,7 +122,7 @@ def _meant(name: str) -> str:
 
 
 if not TYPE_CHECKING:
-    # Where type checkers see it, every name is an attribute to them, mistyped ones too.
+    # Hidden from type checkers: otherwise they would accept every name, including mistyped ones.
     __getattr__ = _on_demand
 
 exception_bases.watch()

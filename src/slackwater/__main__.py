@@ -1,4 +1,4 @@
-"""`python -m slackwater`: the command line, where the command `slackwater` is not on the path."""
+"""Command line as `python -m slackwater`, if the command `slackwater` is not on the path."""
 
 from slackwater.cli.entry import run
 

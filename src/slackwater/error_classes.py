@@ -1,8 +1,8 @@
-"""Error classes: the names that delta-spark's catalogue has for what went wrong, with the SQLSTATE of each.
+"""Error classes: names from delta-spark's catalogue of errors, with their SQLSTATE.
 
-Where Slackwater refuses or fails as delta-spark does, the error has its name, so that programs and runbooks written for
-that find it. Names and states are facts of the catalogue; the messages are our own, and say what to do.
-Source: delta-spark 4.4.0, `delta-error-classes.json`.
+If delta-spark raises a named error for the same failure, the Slackwater error has the same name, so that existing
+programs and runbooks recognize it. Names and states are facts of the catalogue. The messages are Slackwater's own, and
+contain the remedy. Source: delta-spark 4.4.0, `delta-error-classes.json`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class StatementPlace:
-    """Where in the text of a statement an error is, told by the methods of PySpark's `QueryContext`.
+    """Position of an error in the text of a statement, with the methods of PySpark's `QueryContext`.
 
-    text: the whole statement. start, stop: indices of the first and of the last character of what is wrong, from 0;
-    both are the length of the text where its end is. `contextType` is there once `pyspark.errors` is imported.
+    text: the whole statement. start, stop: indices of the first and the last wrong character, from 0; both are the
+    length of the text if the error is at its end. `contextType` exists after `pyspark.errors` is imported.
     """
 
     text: str
@@ -24,53 +24,52 @@ class StatementPlace:
     stop: int
 
     def objectType(self) -> str:  # noqa: N802  (the name PySpark has)
-        """As PySpark's: empty, as the place is in the statement itself and in no view."""
+        """Return the empty string, because the error is in the statement itself, not in a view (PySpark API)."""
         return ""
 
     def objectName(self) -> str:  # noqa: N802  (the name PySpark has)
-        """As PySpark's: empty, as the place is in the statement itself and in no view."""
+        """Return the empty string, because the error is in the statement itself, not in a view (PySpark API)."""
         return ""
 
     def startIndex(self) -> int:  # noqa: N802  (the name PySpark has)
-        """As PySpark's: the index of the first character."""
+        """Return the index of the first character (PySpark API)."""
         return self.start
 
     def stopIndex(self) -> int:  # noqa: N802  (the name PySpark has)
-        """As PySpark's: the index of the last character."""
+        """Return the index of the last character (PySpark API)."""
         return self.stop
 
     def fragment(self) -> str:
-        """As PySpark's: what is wrong, as it was written."""
+        """Return the wrong part of the statement verbatim (PySpark API)."""
         return self.text[self.start : self.stop + 1]
 
     def callSite(self) -> str:  # noqa: N802  (the name PySpark has)
-        """As PySpark's: empty, as a text has none."""
+        """Return the empty string, because a text has no call site (PySpark API)."""
         return ""
 
     def summary(self) -> str:
-        """As PySpark's: the line of the statement with what is wrong in it marked."""
+        """Return the line of the statement with the wrong part marked (PySpark API)."""
         whole, before = self.text.split("\n")[self.line - 1], self.column - 1
         marks = "^" * max(1, min(self.stop + 1 - self.start, len(whole) - before))
         return f"== SQL (line {self.line}, position {self.column}) ==\n{whole}\n{' ' * before}{marks}\n"
 
     @property
     def line(self) -> int:
-        """The number of the line, from 1."""
+        """Line number, from 1."""
         return self.text.count("\n", 0, self.start) + 1
 
     @property
     def column(self) -> int:
-        """The number of the character in its line, from 1."""
+        """Position of the character in its line, from 1."""
         return self.start - self.text.rfind("\n", 0, self.start)
 
 
 class ClassifiedError(Exception):
-    """An error that may have an error class, and tells of it by the methods that PySpark's errors have.
+    """An error with an optional error class, with the methods of PySpark's errors.
 
-    `error_class`: a name of the catalogue, as "DELTA_TABLE_NOT_FOUND", or of Spark's; None where they have none for
-    this. That of the Python class, where the one who raises it gives no other. `sqlstate`: needed for names that are
-    not in `SQLSTATES`. `place`: where in the text of a statement it is, where that is known. The text of the error is
-    the message alone.
+    `error_class`: a name from the catalogue, such as "DELTA_TABLE_NOT_FOUND", or from Spark; None if neither has a
+    name. The default is the error class of the Python class. `sqlstate`: required for names missing from `SQLSTATES`.
+    `place`: the position in the text of a statement, if known. The text of the error is only the message.
     """
 
     error_class: str | None = None
@@ -84,7 +83,7 @@ class ClassifiedError(Exception):
         sqlstate: str | None = None,
         place: StatementPlace | None = None,
     ) -> None:
-        # By name, not by super(): classes of PySpark may come next, and make another message of the arguments.
+        # By name, not by super(): the next class may be PySpark's, which formats another message from the arguments.
         Exception.__init__(self, *args)
         if error_class is not None:
             self.error_class, self._sqlstate = error_class, sqlstate
@@ -96,36 +95,36 @@ class ClassifiedError(Exception):
 
     @property
     def sqlstate(self) -> str | None:
-        """The SQLSTATE of the error class, None where there is none."""
+        """SQLSTATE of the error class, None if there is none."""
         return self._sqlstate or SQLSTATES.get(self.error_class or "")
 
     def getCondition(self) -> str | None:  # noqa: N802  (the name PySpark has)
-        """As PySpark's: the error class."""
+        """Return the error class (PySpark API)."""
         return self.error_class
 
     def getErrorClass(self) -> str | None:  # noqa: N802  (the name PySpark has)
-        """As PySpark's: the error class, by the older name."""
+        """Return the error class, by the older name (PySpark API)."""
         return self.error_class
 
     def getSqlState(self) -> str | None:  # noqa: N802  (the name PySpark has)
-        """As PySpark's: the SQLSTATE."""
+        """Return the SQLSTATE (PySpark API)."""
         return self.sqlstate
 
     def getMessage(self) -> str:  # noqa: N802  (the name PySpark has)
-        """As PySpark's: the message with its error class before it and its SQLSTATE behind it, where it has them."""
+        """Return the message with its error class in front and its SQLSTATE at the end, if known (PySpark API)."""
         text = str(self) if self.error_class is None else f"[{self.error_class}] {self}"
         return text if self.sqlstate is None else f"{text} SQLSTATE: {self.sqlstate}"
 
     def getMessageParameters(self) -> dict[str, str]:  # noqa: N802  (the name PySpark has)
-        """As PySpark's; empty, since messages are not made of a template."""
+        """Return an empty dict, because messages have no template (PySpark API)."""
         return {}
 
     def getQueryContext(self) -> list[Any]:  # noqa: N802  (the name PySpark has)
-        """As PySpark's: the place in the statement; empty where none is known."""
+        """Return the position in the statement, empty if unknown (PySpark API)."""
         return [] if self.place is None else [self.place]
 
     def getBreakingChangeInfo(self) -> None:  # noqa: N802  (the name PySpark has)
-        """As PySpark's; none."""
+        """Return None (PySpark API)."""
 
 
 SQLSTATES = {

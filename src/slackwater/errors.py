@@ -1,4 +1,4 @@
-"""Every error Slackwater raises, in one tree.
+"""Errors of Slackwater, in one tree.
 
     SlackwaterError
     ├── TableNotFound                 no _delta_log there: check the path
@@ -48,9 +48,9 @@
         │   └── CommitOwnerBusy       the commit owner takes no more just now: wait, then try again
         └── CommitUnknown             it may or may not have landed: read the log before trying again
 
-`CommitError` and its children say by their attributes what the caller may do: `retryable` (the same work may be
-tried again on a fresh snapshot) and `conflict` (another writer was there first). No caller needs a message's text:
-every error says by `error_class` and `sqlstate` what delta-spark calls it, where that has a name for it.
+Attributes of `CommitError` and its children tell the caller what is possible: `retryable` (the same work may be retried
+on a fresh snapshot) and `conflict` (another writer committed first). Callers need not parse messages: `error_class` and
+`sqlstate` of an error are the names used by delta-spark, if delta-spark has a name for it.
 """
 
 from __future__ import annotations
@@ -59,31 +59,31 @@ from slackwater.error_classes import ClassifiedError
 
 
 class SlackwaterError(ClassifiedError):
-    """Root of every error that this package raises on purpose.
+    """Root of all errors raised deliberately by this package.
 
-    In a process with PySpark it is a PySparkException, and its children are of the classes that delta-spark raises in
-    their place, as AnalysisException: see docs/errors.md.
+    In a process with PySpark it is a PySparkException, and its children are also instances of the classes raised by
+    delta-spark, such as AnalysisException: see docs/errors.md.
     """
 
 
 class TableNotFound(SlackwaterError):
-    """There is no Delta table at the path: no `_delta_log` directory, or none with a commit."""
+    """The path contains no Delta table: no `_delta_log` directory, or no commit in it."""
 
     error_class = "DELTA_TABLE_NOT_FOUND"
 
 
 class VersionNotFound(SlackwaterError):
-    """The asked version is newer than the table, or older than what its log still holds."""
+    """The requested version is newer than the table, or older than the versions still in its log."""
 
     error_class = "DELTA_VERSION_NOT_FOUND"
 
 
 class TimestampOutOfRange(SlackwaterError):
-    """No version of the table answers for the asked time."""
+    """The requested time is outside the table's history, so no version corresponds to it."""
 
 
 class ChangeFeedNotEnabled(SlackwaterError):
-    """A version in the asked range was committed while the change data feed was not enabled."""
+    """The requested range contains a version committed while the change data feed was disabled."""
 
     error_class = "DELTA_MISSING_CHANGE_DATA"
 
@@ -93,21 +93,21 @@ class CorruptTable(SlackwaterError):
 
 
 class CorruptLog(CorruptTable):
-    """A commit file is truncated, is not line-delimited JSON, or holds what a commit must not hold."""
+    """A commit file is truncated, is not line-delimited JSON, or has invalid content."""
 
 
 class MissingCommit(CorruptLog):
-    """A version between two known ones, or the first one that a snapshot needs, is not in the log."""
+    """A version between two known ones, or the first one required by a snapshot, is missing from the log."""
 
     error_class = "DELTA_VERSIONS_NOT_CONTIGUOUS"
 
 
 class UnratifiedCommit(CorruptLog):
-    """The log of a managed table holds a version that its commit owner did not ratify, or another one than it did."""
+    """The log of a managed table contains a commit not ratified by its commit owner, or not the ratified one."""
 
 
 class CorruptCheckpoint(CorruptTable):
-    """A checkpoint cannot be read, or lacks an action or a sidecar that it must have."""
+    """A checkpoint is not readable, or lacks a required action or sidecar."""
 
 
 class CorruptDeletionVector(CorruptTable):
@@ -115,111 +115,111 @@ class CorruptDeletionVector(CorruptTable):
 
 
 class InvalidSchema(CorruptTable):
-    """A `schemaString` is no schema, or names a type that is not one."""
+    """A `schemaString` is not a valid schema, or names an invalid type."""
 
 
 class DataFileNotFound(CorruptTable):
-    """The log names a data, change or deletion vector file that does not exist."""
+    """A data, change or deletion vector file named by the log does not exist."""
 
     error_class = "FAILED_READ_FILE.FILE_NOT_EXIST"
 
 
 class UnsupportedFeature(SlackwaterError):
-    """The table requires a protocol version or table feature that this version of Slackwater does not honour."""
+    """The table requires a protocol version or table feature not supported by this version of Slackwater."""
 
 
 class PathNotAllowed(SlackwaterError):
-    """A path in the log points outside the table's root, and the caller has not allowed that."""
+    """A path in the log points outside the table's root, and the caller has not allowed this."""
 
 
 class InvalidArgument(SlackwaterError, ValueError):
-    """An option, a predicate, a name or a combination of them that cannot be honoured."""
+    """An option, a predicate, a name or a combination of them is not valid."""
 
 
 class WrongArgumentType(InvalidArgument, TypeError):
-    """An argument of a call has a Python type that it cannot have. It is a TypeError too, as delta-spark raises."""
+    """An argument has an invalid Python type. Also a TypeError, like the error of delta-spark."""
 
 
 class SqlSyntaxError(InvalidArgument):
-    """A text that is no SQL: a condition, an expression, a data type."""
+    """A text is not valid SQL: a condition, an expression, a data type."""
 
     error_class = "PARSE_SYNTAX_ERROR"
 
 
 class TransactionEnded(InvalidArgument):
-    """A transaction is used after it was committed or rolled back."""
+    """A transaction is used after its commit or rollback."""
 
 
 class RecoveryUndecided(InvalidArgument):
-    """A lake is to be recovered, and what is left of it does not tell which commits counted: nothing was changed."""
+    """The remains of a lake do not show which commits were ratified, so it is not recovered. Nothing was changed."""
 
 
 class TableAlreadyExists(InvalidArgument):
-    """A table is to be created where there is one."""
+    """A table exists at the location of a new table."""
 
     error_class = "DELTA_TABLE_ALREADY_EXISTS"
 
 
 class MergeCardinalityViolation(InvalidArgument):
-    """Several source rows of a merge match and modify the same row of the target, so what it becomes is not defined."""
+    """Several source rows of a merge match and modify the same target row, so its result is undefined."""
 
     error_class = "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE"
 
 
 class OperationNotAllowed(SlackwaterError):
-    """A property of the table, or the protocol's protection of what it keeps for itself, forbids the operation."""
+    """A property of the table, or the protection of reserved parts by the protocol, forbids the operation."""
 
 
 class CommitOwnerRequired(OperationNotAllowed):
-    """The table's commits are ratified by a commit owner that this process does not know, or that is another one."""
+    """The table's commits are ratified by a commit owner unknown to this process, or by another commit owner."""
 
 
 class NotAuthorized(OperationNotAllowed):
-    """A served commit owner does not let the caller do this: no token, a wrong one, or one without the scope."""
+    """A served commit owner rejects the request: the token is missing, wrong, or without the scope."""
 
 
 class InvariantViolationException(SlackwaterError):
-    """A row to be written breaks NOT NULL, a CHECK constraint, an invariant, or a generated or identity column."""
+    """A row to be written violates NOT NULL, a CHECK constraint, an invariant, or a generated or identity column."""
 
 
 class ValueDoesNotFit(SlackwaterError):
-    """A value to be written is none that its column can hold: a number too large, a text that is no date."""
+    """A value does not fit its column: a number is too large, a text is not a date."""
 
 
 class CommitOwnerUnavailable(SlackwaterError):
-    """The commit owner or its database could not be reached; what was asked changed nothing, or may be asked again.
+    """The commit owner or its database is not reachable. The request changed nothing, or may be repeated.
 
-    `changed_nothing`: it certainly did not.
+    `changed_nothing`: the request certainly changed nothing.
     """
 
     changed_nothing: bool = False
 
 
 class StorageError(SlackwaterError):
-    """The object store refused the request or failed while it ran."""
+    """The object store rejected the request or failed during the request."""
 
 
 class ObjectNotFound(StorageError):
-    """Nothing is stored under the path."""
+    """No object exists at the path."""
 
 
 class ObjectExists(StorageError):
-    """Something is stored under the path already; it was not overwritten."""
+    """An object exists at the path already, and was not overwritten."""
 
 
 class StorageRefused(StorageError):
-    """The store refused the request before it had any effect: permissions, a read-only or a full disk.
+    """The store rejected the request before any effect: permissions, a read-only or a full disk.
 
-    `knows_no_condition`: it puts, but not only where nothing is there yet.
+    `knows_no_condition`: the store supports puts, but no conditional puts.
     """
 
     knows_no_condition: bool = False
 
 
 class CommitError(SlackwaterError):
-    """A commit did not go through.
+    """A commit failed, or its outcome is unknown.
 
-    `retryable`: the same work may be tried again on a fresh snapshot. `conflict`: another writer was there first.
+    `retryable`: the same work may be retried on a fresh snapshot. `conflict`: another writer committed first.
     """
 
     retryable: bool = False
@@ -227,83 +227,86 @@ class CommitError(SlackwaterError):
 
 
 class DeltaConcurrentModificationException(CommitError):
-    """Another writer committed what this commit cannot be moved behind; nothing of this commit is visible."""
+    """This commit cannot be rebased onto the commit of another writer. Nothing of this commit is visible."""
 
     retryable = True
     conflict = True
 
 
 class ConcurrentAppendException(DeltaConcurrentModificationException):
-    """Another writer added files that may hold rows which this transaction should have read."""
+    """Another writer added files that may contain rows this transaction should have read."""
 
     error_class = "DELTA_CONCURRENT_APPEND"
 
 
 class ConcurrentDeleteReadException(DeltaConcurrentModificationException):
-    """Another writer removed files that this transaction read."""
+    """Another writer removed files read by this transaction."""
 
     error_class = "DELTA_CONCURRENT_DELETE_READ"
 
 
 class ConcurrentDeleteDeleteException(DeltaConcurrentModificationException):
-    """Another writer removed files that this transaction removes as well."""
+    """Another writer removed files also removed by this transaction."""
 
     error_class = "DELTA_CONCURRENT_DELETE_DELETE"
 
 
 class ConcurrentTransactionException(DeltaConcurrentModificationException):
-    """Another writer moved an application's transaction identifier or a metadata domain that this one moves too."""
+    """Another writer changed a transaction identifier of an application or a metadata domain changed here too."""
 
     error_class = "DELTA_CONCURRENT_TRANSACTION"
 
 
 class ConcurrentWriteException(DeltaConcurrentModificationException):
-    """Other writers were faster at every attempt."""
+    """Other writers won every version at each attempt."""
 
     error_class = "DELTA_CONCURRENT_WRITE"
 
 
 class TimestampConflict(DeltaConcurrentModificationException):
-    """The transaction was told what time it is, and for what others did since it cannot commit as of then."""
+    """The timestamp range of the transaction is empty, so it cannot commit.
+
+    The transaction requested the time, and other transactions since then forbid a commit as of this time.
+    """
 
 
 class LockTimeout(DeltaConcurrentModificationException):
-    """Another transaction holds what this one wants to lock, or a lock of this one ended because it was not kept."""
+    """Another transaction holds a requested lock, or a lock of this one expired because its lease was not renewed."""
 
 
 class DeadlockDetected(DeltaConcurrentModificationException):
-    """Transactions wait for each other in a circle, and this one was chosen to give way."""
+    """Transactions wait for each other in a cycle, and this transaction is the deadlock victim."""
 
 
 class MetadataChangedException(DeltaConcurrentModificationException):
-    """Another writer changed the table's metadata in a way that this transaction's files may not fit."""
+    """Another writer changed the table's metadata, so this transaction's files may not match it."""
 
     error_class = "DELTA_METADATA_CHANGED"
 
 
 class ProtocolChangedException(DeltaConcurrentModificationException):
-    """Another writer changed the table's protocol, or created the table that this transaction was to create."""
+    """Another writer changed the table's protocol, or created the table to be created by this transaction."""
 
     error_class = "DELTA_PROTOCOL_CHANGED"
 
 
 class CommitFailed(CommitError):
-    """The commit certainly did not land; the cause is the store, not another writer."""
+    """The commit certainly had no effect. The cause is the store, not another writer."""
 
     retryable = True
 
 
 class CommitOwnerBusy(CommitFailed):
-    """The commit owner has as many commits waiting as it takes; nothing of this one is visible."""
+    """The queue of the commit owner is full. Nothing of this commit is visible."""
 
 
 class CommitUnknown(CommitError):
-    """The commit may or may not have landed; its files must stay until the log has been read back."""
+    """The outcome of the commit is unknown. Its files must remain until the log has been read."""
 
 
 class CheckpointFallbackWarning(UserWarning):
-    """A checkpoint could not be read, and the table was read without it: slower, with the same result."""
+    """A checkpoint was not readable, and the table was read without it: slower, with the same result."""
 
 
 class SettingIgnoredWarning(UserWarning):
-    """A session sets what delta-spark knows and Slackwater does not: the setting has no effect."""
+    """A session setting of delta-spark is not supported by Slackwater, and has no effect."""

@@ -1,6 +1,6 @@
-"""What is installed with an extra only, and the one sentence for what is missing: what for, and the line for pip.
+"""Optional dependencies by extra, and the error message for missing ones: purpose and pip command.
 
-The names are those that are imported; pyproject.toml has those that pip installs.
+The names are import names; pyproject.toml has the names for pip.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ EXTRAS = {
 
 
 def require(extra: str, what: str) -> None:
-    """Raise InvalidArgument where a package of `extra` is missing, which `what` needs: "a lake", "the command line"."""
+    """Raise InvalidArgument if a package of `extra` is missing. `what` needs it: "a lake", "the command line"."""
     missing = [name for name in EXTRAS[extra] if importlib.util.find_spec(name) is None]
     if missing:
         raise InvalidArgument(missing_sentence(extra, what, missing))
 
 
 def missing_sentence(extra: str, what: str, missing: Iterable[str]) -> str:
-    """What to do about `missing` packages of `extra`."""
+    """Return the error message for `missing` packages of `extra`, with the pip command."""
     names = list(missing)
     are = "is" if len(names) == 1 else "are"
     return f"{what} needs {', '.join(names)}, which {are} not installed: pip install 'slackwater[{extra}]'"

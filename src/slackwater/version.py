@@ -1,3 +1,3 @@
-"""The version of this package, for the wheel, the `engineInfo` of logs and the command line: said here only."""
+"""Version of this package. The wheel, the `engineInfo` of logs and the command line read it from here."""
 
 __version__ = "0.2.0"
