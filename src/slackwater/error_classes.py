@@ -1,7 +1,7 @@
 """Error classes: names from delta-spark's catalogue of errors, with their SQLSTATE.
 
-If delta-spark raises a named error for the same failure, the Slackwater error has the same name, so that existing
-programs and runbooks recognize it. Names and states are facts of the catalogue. The messages are Slackwater's own, and
+If delta-spark raises a named error for the same failure, the Slackwater error has the same name. Existing programs and
+runbooks can then recognize it. Names and states are facts of the catalogue. The messages are Slackwater's own, and
 contain the remedy. Source: delta-spark 4.4.0, `delta-error-classes.json`.
 """
 

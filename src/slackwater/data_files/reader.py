@@ -107,8 +107,8 @@ def read_splits(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of `splits` in order. Only requested columns are read.
 
-    With one reader, the next row group is fetched while the current rows are processed, so pages of up to two row
-    groups are in memory. With more `readers`, each reads row groups in its own thread, until about `ahead_bytes` are in
+    With one reader, the next row group is fetched while the current rows are processed. Pages of up to two row groups
+    are then in memory. With more `readers`, each reads row groups in its own thread, until about `ahead_bytes` are in
     memory. A row group above this limit is read in batches.
 
     Raises:

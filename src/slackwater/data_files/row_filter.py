@@ -1,7 +1,7 @@
 """Filters rows of a batch by a predicate, with SQL's three-valued logic.
 
-A condition has Spark's meaning: text is ordered by its UTF-8 bytes, NaN is greater than every number and equal to
-itself, and integers and decimals compare exactly with any number. Source: Spark's "NaN Semantics", delta-protocol.md
+A condition has Spark's meaning. Text is ordered by its UTF-8 bytes. NaN is greater than every number and equal to
+itself. Integers and decimals compare exactly with any number. Source: Spark's "NaN Semantics", delta-protocol.md
 "Primitive Types".
 """
 

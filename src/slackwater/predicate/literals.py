@@ -74,7 +74,7 @@ def coerce_literals(values: Sequence[Value], data_type: DataType, zone: str = "U
     """Convert the literals of an IN list like `coerce_literal`. Return None if one of the literals has no equivalent.
 
     Spark casts the column and the whole list to one common type. In one of Spark's modes text beside other types makes
-    this type text, and one decimal type must hold the digits of all literals.
+    this type text. One decimal type must hold the digits of all literals.
     """
     if len({isinstance(value, str) for value in values}) > 1:
         return None

@@ -13,9 +13,13 @@ from slackwater.protocol.schema.schema import StructType
 def parse_predicate(text: str, schema: StructType, zone: str = "UTC") -> Predicate:
     """Parse the SQL condition `text` on rows of a table with this `schema`, like `translate`.
 
-    A part unsupported for pruning becomes `Unprunable` with its text. Raises InvalidArgument if `text` is not a single
-    SQL condition, with the position, or if a column is not in the schema, with the existing columns. Names inside
-    functions are not checked, because they may not be columns.
+    A part unsupported for pruning becomes `Unprunable` with its text. Names inside functions are not checked, because
+    they may not be columns.
+
+    Raises:
+        InvalidArgument: If `text` is not a single SQL condition, with the position, or if a column is not in the
+            schema,
+            with the existing columns.
     """
     tree = read_sql(text)
     _require_columns(tree, schema)

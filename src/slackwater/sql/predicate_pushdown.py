@@ -35,9 +35,8 @@ def pushed_conditions(
 ) -> dict[Relation, list[str]]:
     """Return the conditions on each relation of `columns` alone. The mapping holds the column names of each relation.
 
-    The conditions name columns without a qualifier. Column names are case-sensitive if `case_counts`. With the `tokens`
-    of the statement, the result includes conditions of outer queries on columns passed through by a sub-query or a
-    common table.
+    The conditions name columns without a qualifier. Column names are case-sensitive if `case_counts`. The `tokens` of
+    the statement add conditions of outer queries on columns passed through by a sub-query or a common table.
     """
     folded = str if case_counts else str.lower
     found = _Pushing(block, columns, folded).found()

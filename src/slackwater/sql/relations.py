@@ -138,7 +138,7 @@ class _Reader:
         self.folded = str if case_counts else str.lower
         self.closes = closing(tokens)
         self.blocks: list[Block] = []
-        # Queries of each common table by name, None if it renames columns, and the blocks reading it.
+        # Queries of each common table by name (None if renaming or recursive), and the blocks reading it.
         self.queries: dict[str, list[Block | None]] = {}
         self.users: dict[str, list[tuple[Block, int]]] = {}
 

@@ -30,7 +30,7 @@ _proven: set[str] = set()
 
 
 def custom_endpoint(options: Mapping[str, str], environment: Mapping[str, str]) -> str:
-    """Return the S3 endpoint of `options`, in lower case, or else of the `environment`; '' if it is Amazon's."""
+    """Return the non-Amazon S3 endpoints of `options` (keys in lower case), else of `environment`; '' if none."""
     # obstore decides which of several endpoints it uses, so one foreign endpoint is enough for a probe.
     parts = map(_parts, _endpoints(options, environment))
     return " ".join(_named(each) for each in parts if not is_amazons(each.hostname or ""))

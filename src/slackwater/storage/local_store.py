@@ -1,7 +1,7 @@
 """Object store on a local disk, by system calls.
 
-obstore's local store is not used: it rejects names with control characters or with '#' and digits at the end, omits the
-latter from listings, does not sync to disk, and reads small files slower than `open`.
+obstore's local store is not used for several reasons. It rejects names with control characters or with '#' and digits
+at the end, and omits the latter from listings. It does not sync to disk, and reads small files slower than `open`.
 """
 
 from __future__ import annotations

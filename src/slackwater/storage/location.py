@@ -74,9 +74,12 @@ def parse_location(table: str | os.PathLike[str]) -> Location:
     """Return the location of a local path or a URL.
 
     A URL is percent-decoded, and '?' and '#' are ordinary characters. A local path is literal: relative paths start at
-    the working directory, and '~' is not expanded. Raises InvalidArgument for an empty path, a NUL character, an
-    unknown scheme, a URL without a bucket, a relative `file:` URL, a `file:` URL of another host, or a URL with a '..'
-    segment.
+    the working directory, and '~' is not expanded.
+
+    Raises:
+        InvalidArgument: If the path is empty or contains a NUL, if the scheme is unknown, if a URL has no bucket or a
+            '..'
+            segment, or if a `file:` URL is relative or names another host.
     """
     text = os.fspath(table)
     if not text or "\0" in text:

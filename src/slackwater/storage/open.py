@@ -76,8 +76,8 @@ def open_hadoop_with(opener: HadoopOpener) -> None:
 def open_store(table: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None) -> ObjectStore:
     """Open the store rooted at `table`: a local path, or a `file:`, `memory:`, S3, GCS, Azure or HTTP(S) URL.
 
-    Also opens `hdfs:` URLs and URLs of other Hadoop file systems, after a classic Spark session of this process has
-    used the scheme.
+    Also opens URLs of `hdfs:` and other Hadoop file systems, after a classic Spark session of this process has used the
+    scheme.
 
     `storage_options` are object_store's keys (`AWS_ENDPOINT_URL`, `aws_region`, `timeout` …) in any case. Keys of
     another provider are ignored, and missing keys come from the environment. `memory://name` is one store per process.

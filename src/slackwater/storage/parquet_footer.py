@@ -1,8 +1,8 @@
 """Safe parser of Parquet footers, of data files and of checkpoints, on the Thrift bytes.
 
-pyarrow aborts the process if the metadata of a column is corrupt, because an error of its library passes through code
-without exception support. This module parses the column metadata of row groups before pyarrow does, and reports
-corruption as ValueError. Source: the public Parquet format ("parquet.thrift"), Thrift's compact protocol.
+pyarrow aborts the process if the metadata of a column is corrupt: an error of its library passes through code without
+exception support. This module parses the column metadata of row groups before pyarrow does, and reports corruption as
+ValueError. Source: the public Parquet format ("parquet.thrift"), Thrift's compact protocol.
 """
 
 from __future__ import annotations

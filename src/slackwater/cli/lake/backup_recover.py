@@ -69,7 +69,7 @@ def backup_command(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """Copy the owner's SQLite database to a new file, during normal operation; copy the tables afterwards."""
+    """Copy the owner's SQLite database to a new file, during normal operation; copy the tables after it."""
     from slackwater.owner.database.database import Database
     from slackwater.owner.embedded import database_url
 

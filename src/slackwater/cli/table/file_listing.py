@@ -38,10 +38,16 @@ class FileListing:
 def list_files(snapshot: Snapshot, where: str | None = None, limit: int | None = None) -> FileListing:
     """List the live files of `snapshot`, with `where` only files that may contain a match; at most `limit` records.
 
-    A record has `path` (URI-encoded as in the log), `size` (bytes), `numRecords` (physical rows, None without
-    statistics), `partitionValues` (by display names, texts as in the log), `deletionVectorCardinality` (deleted rows,
-    None without a vector) and `modificationTime` (a datetime in UTC). Raises InvalidArgument if `where` is not a
-    condition on this table, CorruptCheckpoint, InvalidSchema.
+    Keys of a record:
+
+    - `path`: URI-encoded as in the log.
+    - `size`: Bytes.
+    - `numRecords`: Physical rows, None without statistics.
+    - `partitionValues`: Texts as in the log, by display names.
+    - `deletionVectorCardinality`: Deleted rows, None without a vector.
+    - `modificationTime`: A datetime in UTC.
+
+    Raises InvalidArgument if `where` is not a condition on this table, CorruptCheckpoint, InvalidSchema.
     """
     if where is None:
         files = snapshot.live_files(_COLUMNS)
