@@ -33,9 +33,7 @@ _CHAR = re.compile(r"(?i)\b(?:var)?char")
 
 
 def read_sql(text: str) -> ConditionTree:
-    """Parse the SQL condition `text` into a tree. Raises InvalidArgument if `text` is not a condition, with the
-    position.
-    """
+    """Parse the SQL condition `text` into a tree. Raises InvalidArgument, with the position, for any other text."""
     node = parse_sql(text, "condition")
     try:
         return _ConditionBuilder(has_char=_CHAR.search(text) is not None).tree(node)

@@ -37,7 +37,7 @@ def custom_endpoint(options: Mapping[str, str], environment: Mapping[str, str]) 
 
 
 def names_plain_http(options: Mapping[str, str], environment: Mapping[str, str]) -> bool:
-    """Return whether the endpoint is an `http:` URL. Takes the arguments of `custom_endpoint`."""
+    """Return whether an endpoint is an `http:` URL. Takes the arguments of `custom_endpoint`."""
     return any(endpoint.lower().startswith("http://") for endpoint in _endpoints(options, environment))
 
 

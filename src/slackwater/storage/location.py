@@ -32,10 +32,10 @@ _UNRESERVED = "/=:+,@!$&'()*;~"
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A directory or object: `scheme` in lower case, `authority` (bucket, container@account, host; '' for local),
-    `key`.
+    """A directory or object.
 
-    `key` is percent-decoded, without a slash at either end.
+    `scheme` is in lower case. `authority` is the bucket, container@account or host, '' for local paths. `key` is
+    percent-decoded, without a slash at either end.
     """
 
     scheme: str

@@ -60,11 +60,11 @@ def stream_state_command(
     as_csv: AsCsv = False,
     storage_option: StorageOption = None,
 ) -> None:
-    """Report the progress of a Structured Streaming query from its checkpoint. Changes nothing; the query may be
-    running.
+    """Report the progress of a Structured Streaming query from its checkpoint.
 
-    The backlog of a table is counted from the last completed batch: versions, and the files added by them. Files with
-    changed rows are included, whether or not the query's options allow reading them. --csv contains the sources only.
+    Changes nothing; the query may be running. The backlog of a table is counted from the last completed batch:
+    versions, and the files added by them. Files with changed rows are included, whether or not the query's options
+    allow reading them. --csv contains the sources only.
     """
     form, options = form_of(as_json, as_csv), storage_options(storage_option)
 
