@@ -1,1 +1,1 @@
-"""A table's log: its files, replayed to the actions that count in a version."""
+"""The log of a table: its files, and their replay to the state of a version."""

@@ -1,4 +1,4 @@
-"""The actions of a commit of very many files, which are tables: nothing is made of a file by itself.
+"""The actions of a commit of very many files, stored in Arrow tables instead of one Python object a file.
 
 Source: delta-protocol.md "Actions", "Delta Log Entries".
 """
@@ -24,27 +24,27 @@ Action = Mapping[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class LargeActionSequence(Sequence[Action]):
-    """The actions of one commit: `small` ones, then those of files, no two of one logical file.
+    """The actions of one commit: `small` actions first, then file actions, at most one for each logical file.
 
-    As a sequence it has all actions as JSON has them, which are made where one of a file is asked for.
+    The sequence yields JSON actions. File actions are parsed on first access and cached.
     """
 
     small: Sequence[Action]
 
     def data(self) -> bytes:
-        """The bytes of the commit: a line for each action."""
+        """Return the bytes of the commit: one line for each action."""
         return bytes(self.pieces())
 
     def pieces(self) -> ChunkedBytes:
-        """The same, many lines a piece."""
+        """Return the bytes of the commit in chunks of many lines."""
         return ChunkedBytes(lambda: chain(map(_line, self.small), self._lines()))
 
     def read_back(self) -> Self:
-        """The same, with the small actions read back from the bytes."""
+        """Return a copy with the small actions parsed from their bytes."""
         return replace(self, small=parse_actions(b"".join(map(_line, self.small)), "the commit"))
 
     def _lines(self) -> Iterator[memoryview]:
-        """The lines of the files."""
+        """Yield the lines of the file actions."""
         raise NotImplementedError
 
     @cached_property
@@ -67,14 +67,14 @@ class LargeActionSequence(Sequence[Action]):
 
 @dataclass(frozen=True, eq=False)
 class BulkActions(LargeActionSequence):
-    """The files are tables, `removes`, then `adds`, with the columns of ACTION_SCHEMA but `version`."""
+    """File actions in two tables, `removes` before `adds`, with the columns of ACTION_SCHEMA except `version`."""
 
     removes: pa.Table
     adds: pa.Table
 
     @property
     def files(self) -> pa.Table:
-        """The actions of files, in their order."""
+        """The file actions in their order."""
         return pa.concat_tables([self.removes, self.adds])
 
     def _lines(self) -> Iterator[memoryview]:
@@ -86,14 +86,17 @@ class BulkActions(LargeActionSequence):
 
 @dataclass(frozen=True, eq=False)
 class StreamedActions(LargeActionSequence):
-    """Nothing but files that come, `num_files` of `num_bytes`: `tables`, as `BulkActions.adds`, reads them anew."""
+    """Small actions and adds: `num_files` files of `num_bytes` bytes, without removes.
+
+    Each call of `tables` reads the adds again, in the form of `BulkActions.adds`.
+    """
 
     tables: Callable[[], Iterator[pa.Table]]
     num_files: int
     num_bytes: int
 
     def pieces(self) -> ChunkedBytes:
-        """As `LargeActionSequence.pieces`; the first files are read before there is any piece."""
+        """See `LargeActionSequence.pieces`. Reads the first files before the first chunk."""
 
         def made() -> Iterator[bytes | memoryview]:
             lines = self._lines()
@@ -110,12 +113,12 @@ class StreamedActions(LargeActionSequence):
 
 
 def commit_data(actions: Sequence[Action]) -> bytes | ChunkedBytes:
-    """The bytes of a commit file with `actions`."""
+    """Return the bytes of a commit file with `actions`."""
     return actions.pieces() if isinstance(actions, LargeActionSequence) else b"".join(map(_line, actions))
 
 
 def small_actions(actions: Sequence[Action]) -> Sequence[Action]:
-    """`actions`, without those of files where they are in tables."""
+    """Return `actions` without the file actions stored in tables."""
     return actions.small if isinstance(actions, LargeActionSequence) else actions
 
 

@@ -1,4 +1,4 @@
-"""What one commit did to rows, bytes, files and deletion vectors: by its actions, and by the metrics of its writer.
+"""Changes of one commit to rows, bytes, files and deletion vectors, from its actions and the metrics of its writer.
 
 Source: delta-protocol.md "Add File and Remove File", "Commit Provenance Information"; delta-spark's operation metrics.
 """
@@ -13,17 +13,17 @@ from slackwater.protocol.actions.commit_info import info_of
 from slackwater.protocol.actions.files import num_records_of
 
 _MERGED = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
-# Operations whose writers count in numOutputRows what they only copied.
+# Operations with copied rows in numOutputRows.
 _REWRITES = frozenset({"DELETE", "UPDATE", "MERGE", "OPTIMIZE", "REORG"})
 
 
 @dataclass(frozen=True, slots=True)
 class CommitChanges:
-    """What one commit added and removed; None where neither metrics nor actions tell.
+    """Rows, bytes and files added and removed by one commit. None if neither metrics nor actions give the number.
 
-    A row that was updated is in `rows_updated` alone; one that was copied, or rearranged, in none. A file that only
-    got another deletion vector is neither added nor removed: `vectors` counts those files, and `vector_rows` how many
-    rows more their vectors mark as deleted (a negative number: fewer). Sizes are of data files.
+    An updated row is in `rows_updated` alone. Copied or rearranged rows are in no field. A file with only a new
+    deletion vector is neither added nor removed. `vectors` is the number of such files. `vector_rows` is the number of
+    rows additionally marked as deleted, negative if fewer rows are marked. Sizes are the sizes of data files.
     """
 
     rows_added: int | None = None
@@ -38,11 +38,11 @@ class CommitChanges:
 
 
 def commit_changes(actions: Sequence[Mapping[str, Any]]) -> CommitChanges:
-    """What the commit of these `actions` did. Never raises for what a writer left out, or wrote as it liked.
+    """Return the changes of the commit with these `actions`. Never raises for missing or malformed writer output.
 
-    Rows are those that the metrics of the commit count, where they do. Else they are told by the statistics of the
-    files: both sides where files were added, or removed, alone, and where the whole table or a part of it was
-    overwritten; of changes that rewrote files only the difference, as removed where it is negative.
+    Row numbers come from the metrics of the commit if present, else from the statistics of the files. Statistics give
+    both added and removed rows if the commit only added or only removed files, or overwrote the table or a part. For
+    operations that rewrite files, statistics give only the difference, reported in `rows_removed` if negative.
     """
     adds = _by_path(actions, "add")
     removes = _by_path(actions, "remove")
@@ -90,7 +90,7 @@ def _by_metrics(info: Mapping[str, Any]) -> _Rows | None:
     output_rows = _count(metrics.get("numOutputRows"))
     if operation in _REWRITES or output_rows is None or deleted_rows is None:
         return None
-    # Rows that an overwrite of some rows keeps are written again: delta-spark counts them as copied.
+    # A partial overwrite writes unchanged rows again, and delta-spark reports them in numCopiedRows.
     return output_rows - (_count(metrics.get("numCopiedRows")) or 0), 0, deleted_rows
 
 
@@ -127,7 +127,7 @@ def _deleted(node: Mapping[str, Any]) -> int:
 
 
 def _sum(values: Any) -> int | None:
-    """The sum of whole numbers; None where one of them is none."""
+    """Return the sum, None if a value is not a whole number."""
     total = 0
     for value in values:
         if not isinstance(value, int) or isinstance(value, bool):
@@ -137,7 +137,7 @@ def _sum(values: Any) -> int | None:
 
 
 def _count(value: Any) -> int | None:
-    """A count that a writer gave as a number or a text."""
+    """Return a count from a JSON number or from text of digits, else None."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     return int(value) if isinstance(value, str) and value.isdecimal() and value.isascii() else None

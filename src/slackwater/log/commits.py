@@ -1,4 +1,4 @@
-"""Commits that are read and parsed: what a snapshot is moved forward by, and what a conflict is judged by.
+"""Parsed commits, for moving a snapshot forward and for conflict checks.
 
 Source: delta-protocol.md "Delta Log Entries".
 """
@@ -19,7 +19,7 @@ from slackwater.storage.store import ChunkedBytes, ObjectStore
 
 @dataclass(frozen=True, slots=True)
 class ParsedCommit:
-    """One commit: its file, where that is for messages, and its actions in order."""
+    """A commit: its file, the file's location for messages, and its actions in order."""
 
     file: CommitFile
     where: str
@@ -27,12 +27,12 @@ class ParsedCommit:
 
     @property
     def version(self) -> int:
-        """The version that the commit made."""
+        """The version made by the commit."""
         return self.file.version
 
     @property
     def info(self) -> Action:
-        """The content of its `commitInfo`, empty where it has none."""
+        """The content of its `commitInfo`, empty if absent."""
         for action in self.actions:
             info = action.get("commitInfo")
             if isinstance(info, Mapping):
@@ -41,7 +41,10 @@ class ParsedCommit:
 
 
 def parsed_commit(store: ObjectStore, version: int, data: bytes, file: CommitFile | None = None) -> ParsedCommit:
-    """The commit of `version` from its bytes, `file` where it is not in `_delta_log`. Raises CorruptLog, naming it."""
+    """Return the commit of `version` parsed from its bytes; pass `file` if it is not in `_delta_log`.
+
+    Raises CorruptLog, naming the file.
+    """
     if file is None:
         file = CommitFile(version, version, commit_path(version), time.time_ns() // 1_000_000, len(data))
     where = f"{store.root_url}/{file.path}"
@@ -51,7 +54,7 @@ def parsed_commit(store: ObjectStore, version: int, data: bytes, file: CommitFil
 def written_commit(
     store: ObjectStore, version: int, data: bytes | ChunkedBytes, actions: Sequence[Action]
 ) -> ParsedCommit:
-    """The commit of `version` as a reader parses it; its bytes `data` were made of `actions`."""
+    """Return the commit of `version`, parsed the way a reader parses `data`, the bytes of `actions`."""
     if not isinstance(actions, LargeActionSequence):
         return parsed_commit(store, version, bytes(data))
     file = CommitFile(version, version, commit_path(version), time.time_ns() // 1_000_000, len(data))
@@ -59,7 +62,7 @@ def written_commit(
 
 
 def commits_after(store: ObjectStore, version: int) -> list[ParsedCommit]:
-    """The commits that follow `version` without a gap, ascending; read one by one, so nothing is listed."""
+    """Return the commits after `version` without a gap, ascending. Reads one by one, without a listing."""
     found: list[ParsedCommit] = []
     while True:
         version += 1

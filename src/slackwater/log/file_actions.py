@@ -1,6 +1,6 @@
-"""File actions as Arrow tables: from JSON commits, and by their keys.
+"""File actions in Arrow tables: conversion from JSON commits, and lookup by key.
 
-One table holds `add` and `remove` actions alike, in the order of the log. Source: delta-protocol.md
+One table holds both `add` and `remove` actions in the order of the log. Source: delta-protocol.md
 "Add File and Remove File", "Action Reconciliation".
 """
 
@@ -73,7 +73,7 @@ _CONTENT = [f for f in ACTION_SCHEMA if f.name not in ("version", "is_add")]
 
 
 def file_actions(commits: Iterable[tuple[int, str, Sequence[Mapping[str, Any]]]]) -> pa.Table:
-    """The `add` and `remove` actions of `commits` (version, where, actions), in their order, as ACTION_SCHEMA.
+    """Return the `add` and `remove` actions of `commits` (version, where, actions), in their order, in ACTION_SCHEMA.
 
     Raises CorruptLog, naming the commit, for an action without a path or with a value of a wrong type.
     """
@@ -124,10 +124,10 @@ _NOT_OF_TYPE = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 def _array(values: list[Any], data_type: pa.DataType) -> pa.Array:
     if pa.types.is_nested(data_type) and any(v is not None and not isinstance(v, dict) for v in values):
-        # Arrow would take a list for a struct or a map, if its neighbours are lists as well.
+        # Arrow accepts a list for a struct or a map if the other values are lists too.
         raise TypeError("expected JSON objects")
     if pa.types.is_integer(data_type) and any(isinstance(v, float) and not v.is_integer() for v in values):
-        # Arrow would cut the fraction off.
+        # Arrow truncates fractions.
         raise TypeError("expected whole numbers")
     if pa.types.is_map(data_type):
         values = [None if value is None else list(value.items()) for value in values]
@@ -143,7 +143,7 @@ def _holds(value: Any, data_type: pa.DataType) -> bool:
 
 
 def file_keys(actions: pa.Table) -> pa.ChunkedArray:
-    """The primary key of each logical file: its canonical path, and the unique id of its deletion vector if any."""
+    """Return the primary key of each logical file: canonical path, and unique id of its deletion vector if any."""
     paths = canonical_paths(actions["path"])
     vectors = actions["deletionVector"]
     if vectors.null_count == len(vectors):
@@ -152,7 +152,7 @@ def file_keys(actions: pa.Table) -> pa.ChunkedArray:
 
 
 def unique_ids(vectors: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The `uniqueId` of each deletion vector, null where there is none. Source: "Derived Fields"."""
+    """Return the `uniqueId` of each deletion vector, null for null. Source: "Derived Fields"."""
     storage, path, offset = (pc.struct_field(vectors, name) for name in ("storageType", "pathOrInlineDv", "offset"))
     plain = pc.binary_join_element_wise(storage, path, "")
     placed = pc.binary_join_element_wise(plain, pc.cast(offset, pa.string()), "@")
@@ -160,14 +160,14 @@ def unique_ids(vectors: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def newest_per_file(actions: pa.Table) -> pa.Table:
-    """The newest reference to each logical file; `actions` ascend by version. Order is kept.
+    """Return the newest reference to each logical file, in the order of `actions`, which ascend by version.
 
     Source: delta-protocol.md "Action Reconciliation".
     """
     if actions.num_rows < 2:
         return actions
     indexed = pa.table({"key": file_keys(actions), "row": np.arange(actions.num_rows)})
-    # Threads cost more than they save where a commit has few actions.
+    # For few actions, starting threads costs more time than it saves.
     grouped = indexed.group_by("key", use_threads=actions.num_rows > _FEW_ROWS)
     rows = grouped.aggregate([("row", "max")])["row_max"].to_numpy()
     if len(rows) == actions.num_rows:
@@ -176,7 +176,7 @@ def newest_per_file(actions: pa.Table) -> pa.Table:
 
 
 def not_among(files: pa.Table, newer: pa.Table) -> npt.NDArray[np.bool_]:
-    """For each of `files` (columns `path`, `deletionVector`): whether `newer` has no reference to it."""
+    """Return a boolean for each of `files` (columns `path`, `deletionVector`): True if `newer` does not name it."""
     keep = np.ones(files.num_rows, dtype=bool)
     if not newer.num_rows or not files.num_rows:
         return keep
@@ -190,7 +190,7 @@ def not_among(files: pa.Table, newer: pa.Table) -> npt.NDArray[np.bool_]:
 
 
 def select_rows(table: pa.Table, keep: npt.NDArray[np.bool_]) -> pa.Table:
-    """The rows of `table` where `keep` holds; without copying where only a few rows go."""
+    """Return the rows of `table` marked in `keep`, without copying if only a few rows are dropped."""
     gone = np.flatnonzero(~keep)
     if not len(gone):
         return table
@@ -206,12 +206,12 @@ _FEW_ROWS = 10_000
 
 
 def total_size(files: pa.Table) -> int:
-    """The bytes of `files` in all; those that do not say theirs count for nothing."""
+    """Return the total size of `files` in bytes. Files without a size add nothing."""
     return int(pc.sum(files["size"], min_count=0).as_py() or 0)
 
 
 def one_array(values: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """The values in one piece."""
+    """Return the values in one contiguous array."""
     return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
 
 

@@ -1,4 +1,4 @@
-"""Version and time: which version answers for a moment, what every commit says about itself.
+"""Versions and times: finds the version at a timestamp, and reads the provenance information of commits.
 
 Times are in milliseconds since the epoch. Source: delta-protocol.md "In-Commit Timestamps",
 "Commit Provenance Information".
@@ -38,9 +38,10 @@ _SHOWN = 20
 
 
 class CommitHistory:
-    """The commits that the log still holds, with their times.
+    """The commits in the log, with their times.
 
-    `newest` is the table in its newest version: it says since when in-commit timestamps count.
+    `newest` is the configuration of the newest version: its properties name the first version with an in-commit
+    timestamp.
     """
 
     def __init__(self, store: ObjectStore, listing: LogListing, newest: TableConfiguration) -> None:
@@ -63,7 +64,7 @@ class CommitHistory:
         return card_or_reason(type(self).__name__, self._store.root_url, self._card)
 
     def _card(self) -> Markup:
-        """The newest commits, which are read for it."""
+        """Return the HTML card of the newest commits, read from the log."""
         newest = [
             (version, format_ms(ms).removesuffix(" UTC"), actions) for version, ms, actions in self.commits(_SHOWN)
         ]
@@ -73,14 +74,14 @@ class CommitHistory:
 
     @property
     def versions(self) -> list[int]:
-        """The versions whose commit file is there, ascending."""
+        """The versions with a commit file in the log, ascending."""
         return sorted(self._commits)
 
     def timestamp_ms(self, version: int) -> int:
-        """When `version` was committed: its in-commit timestamp where they count, else its file's time.
+        """Return the commit time of `version`: its in-commit timestamp if enabled for it, else its file's time.
 
-        File times are made strictly rising. Raises VersionNotFound where the commit is gone, CorruptLog where an
-        in-commit timestamp must be there and is not.
+        File times are made strictly increasing. Raises VersionNotFound if the commit is not in the log, CorruptLog if a
+        required in-commit timestamp is missing.
         """
         if version not in self._commits:
             raise VersionNotFound(f"{self._store.root_url}: the commit of version {version} is not in the log")
@@ -89,14 +90,15 @@ class CommitHistory:
         return self._file_ms[version]
 
     def file_ms(self, version: int) -> int:
-        """When the commit file of `version` was written, by its store; made strictly rising."""
+        """Return the modification time of the commit file of `version`, made strictly increasing."""
         return self._file_ms[version]
 
     def version_at(self, timestamp_ms: int, allow_after_last_commit: bool = False) -> int:
-        """The newest version committed at or before `timestamp_ms` that the log can still show.
+        """Return the newest version committed at or before `timestamp_ms` and still readable from the log.
 
-        Raises TimestampOutOfRange for a time before the first version, and for one after the last commit: what the
-        table was then is open as long as others commit. With `allow_after_last_commit` that is the latest version.
+        Raises TimestampOutOfRange for a time before the first version, or after the last commit: a future commit may
+        still get a timestamp at or before that time. With `allow_after_last_commit`, a time after the last commit gives
+        the latest version.
         Source: "Recommendations for Readers of Tables with In-Commit Timestamps"; delta-spark's time travel.
         """
         versions = self._recreatable()
@@ -120,7 +122,7 @@ class CommitHistory:
         return found
 
     def require_not_after_last_commit(self, timestamp_ms: int, last: int) -> None:
-        """Raise TimestampOutOfRange for a time after that of `last`, the newest version."""
+        """Raise TimestampOutOfRange if `timestamp_ms` is after the commit time of `last`, the newest version."""
         last_ms = self.timestamp_ms(last)
         if timestamp_ms > last_ms:
             raise TimestampOutOfRange(
@@ -131,9 +133,9 @@ class CommitHistory:
             )
 
     def version_from(self, timestamp_ms: int, latest: int, allow_after_last_commit: bool = False) -> int:
-        """The first version in the log that was committed at `timestamp_ms` or later; `latest` is the newest.
+        """Return the first version in the log committed at `timestamp_ms` or later; `latest` is the newest version.
 
-        The version that comes next where there is none. Raises TimestampOutOfRange for a time after the last commit,
+        Returns `latest` + 1 if no such version exists. Raises TimestampOutOfRange for a time after the last commit,
         unless `allow_after_last_commit`.
         """
         for version in self.versions:
@@ -144,17 +146,23 @@ class CommitHistory:
         return latest + 1
 
     def entries(self, limit: int | None = None) -> Iterator[tuple[int, int, Mapping[str, Any]]]:
-        """(version, timestamp in ms, commitInfo) of every commit in the log, newest first; commitInfo may be empty."""
+        """Yield (version, timestamp in ms, commitInfo) of every commit, newest first, at most `limit`.
+
+        commitInfo may be empty.
+        """
         for version, timestamp_ms, actions in self.commits(limit):
             yield version, timestamp_ms, info_of(actions)
 
     def commits(self, limit: int | None = None) -> Iterator[tuple[int, int, list[dict[str, Any]]]]:
-        """(version, timestamp in ms, actions) of every commit in the log, newest first; each is read when needed."""
+        """Yield (version, timestamp in ms, actions) of every commit, newest first, at most `limit`.
+
+        Reads each commit on demand.
+        """
         for version in sorted(self._commits, reverse=True)[: limit if limit is not None else None]:
             try:
                 actions = self.actions(version)
             except VersionNotFound:
-                # Cleaned up since it was listed, and so are all before it.
+                # Cleaned up after the listing, and all older commits before it.
                 return
             in_commit_ms = info_of(actions).get("inCommitTimestamp")
             if isinstance(in_commit_ms, int):
@@ -162,7 +170,7 @@ class CommitHistory:
             yield version, self.timestamp_ms(version), actions
 
     def _recreatable(self) -> range:
-        """The versions that can be built: from version 0 or the oldest complete checkpoint to the newest commit."""
+        """Return the readable versions: version 0 or the oldest usable complete checkpoint, up to the newest commit."""
         if not self._commits:
             return range(0)
         first = last = max(self._commits)
@@ -178,7 +186,7 @@ class CommitHistory:
             return None
         if not (self._enabled and has_in_commit_timestamp(candidates.start, self._enablement_version)):
             return version_at(timestamp_ms, candidates, [self._file_ms[v] for v in candidates])
-        # In-commit timestamps rise strictly, so only O(log n) commits are opened.
+        # In-commit timestamps increase strictly, so a binary search reads only O(log n) commits.
         low, high = candidates.start, candidates.stop
         while low < high:
             middle = (low + high) // 2
@@ -201,19 +209,19 @@ class CommitHistory:
         return self._in_commit_ms[version]
 
     def actions(self, version: int) -> list[dict[str, Any]]:
-        """The actions of the commit `version`. Raises VersionNotFound where it is not in the log, CorruptLog."""
+        """Return the actions of the commit `version`. Raises VersionNotFound if not in the log, CorruptLog."""
         if version not in self._commits:
             raise VersionNotFound(f"{self._store.root_url}: the commit of version {version} is not in the log")
         return commit_actions(self._store, self._commits[version])
 
     def actions_but_adds(self, version: int) -> list[dict[str, Any]]:
-        """The actions of the commit `version` that add no file, which are soon read. Raises as `actions` does."""
+        """Return the actions of the commit `version` without adds, to save parsing time. Raises as `actions` does."""
         if version not in self._commits:
             raise VersionNotFound(f"{self._store.root_url}: the commit of version {version} is not in the log")
         return commit_actions(self._store, self._commits[version], adds=False)
 
     def info(self, version: int) -> Mapping[str, Any]:
-        """The commitInfo of `version`, empty where it has none; of a large commit only the beginning is read.
+        """Return the commitInfo of `version`, empty if absent. Reads only the beginning of a large commit.
 
         Raises as `actions` does.
         """
@@ -230,9 +238,9 @@ class CommitHistory:
 
 
 def commit_actions(store: ObjectStore, commit: CommitFile, adds: bool = True) -> list[dict[str, Any]]:
-    """The actions of a commit that was listed. Raises VersionNotFound where it is not there any more, CorruptLog.
+    """Return the actions of a listed commit, without adds if `adds` is False.
 
-    Without `adds`, those that add files are left out.
+    Raises VersionNotFound if the commit was cleaned up since the listing, CorruptLog.
     """
     where = f"{store.root_url}/{commit.path}"
     try:
@@ -244,14 +252,14 @@ def commit_actions(store: ObjectStore, commit: CommitFile, adds: bool = True) ->
     if adds or _ADD not in data:
         return parse_commit(data, where)
     others = parse_actions(b"\n".join(line for line in data.split(b"\n") if not line.startswith(_ADD)), where)
-    # Written with spaces, or with another field before it, an action may add a file all the same.
+    # A line with spaces, or with another field first, may also be an add.
     return [action for action in others if "add" not in action]
 
 
 def after_last_commit_allowed(allowed: bool, strict: bool | None) -> bool:
-    """Whether a time after the last commit means the latest version: `allowed`, or its opposite, `strict`.
+    """Return whether a time after the last commit gives the latest version: `allowed`, or the opposite of `strict`.
 
-    Raises InvalidArgument where they contradict each other.
+    Raises InvalidArgument if `allowed` and `strict` contradict each other.
     """
     if allowed and strict:
         raise InvalidArgument("strict refuses a time after the last commit, and allowing it was asked for as well")
@@ -259,7 +267,7 @@ def after_last_commit_allowed(allowed: bool, strict: bool | None) -> bool:
 
 
 def format_ms(timestamp_ms: int) -> str:
-    """`2026-11-21 10:00:00.000 UTC`; the bare number where no calendar reaches so far."""
+    """Return text such as `2026-11-21 10:00:00.000 UTC`, or the bare number if out of the calendar's range."""
     try:
         moment = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc) + dt.timedelta(milliseconds=timestamp_ms)
     except OverflowError:
@@ -268,9 +276,9 @@ def format_ms(timestamp_ms: int) -> str:
 
 
 def to_ms(timestamp: dt.datetime | dt.date | str | int, zone: dt.tzinfo = dt.timezone.utc) -> int:
-    """A moment in ms since the epoch; what has no zone of its own is taken in `zone`.
+    """Return a moment in ms since the epoch. A time without a time zone is interpreted in `zone`.
 
-    An int is ms since the epoch already. Text is ISO 8601, with a space or a `T`, a date alone is its midnight.
+    An int is already in ms since the epoch. Text is ISO 8601, with a space or a `T`. A date alone is its midnight.
     Raises InvalidArgument for anything else.
     """
     if isinstance(timestamp, bool) or not isinstance(timestamp, (int, str, dt.date)):

@@ -1,4 +1,4 @@
-"""Commits as people see them: when, what was done to rows and files, by whom."""
+"""HTML table of commits: time, operation, changed rows and files, and user."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _HEADERS = ("version", "committed (UTC)", "operation", "rows", "files", "by")
 
 
 def commit_table(commits: Iterable[tuple[int, Child, Sequence[Mapping[str, Any]]]]) -> Markup:
-    """A row for each commit: its version, when it was, and its actions."""
+    """Return a table with one row for each commit, built from its version, time and actions."""
     return table(_HEADERS, map(_row, commits), right=["version", "rows", "files"], leaves_out_empty=True)
 
 
 def truncate_text(text: object, most: int = _LONGEST_TEXT) -> str:
-    """What somebody wrote into the log, in at most so many characters."""
+    """Return text of the log without secrets, on one line and with at most `most` characters."""
     return shortened(without_secrets(one_line(str(text))), most)
 
 
@@ -48,6 +48,6 @@ def _row(commit: tuple[int, Child, Sequence[Mapping[str, Any]]]) -> Sequence[Chi
 
 
 def _counts(*counts: tuple[str, int | None, str]) -> Child:
-    """`+5 ~2 −1`: what came, changed and went; nothing and what is not known is left out."""
+    """Return text such as `+5 ~2 −1`: added, updated and removed. Zeros and unknown numbers are omitted."""
     shown = [element("span", f"{sign}{count:,}", class_=f"sw-{kind}") for sign, count, kind in counts if count]
     return [part for each in shown for part in (each, " ")][:-1]

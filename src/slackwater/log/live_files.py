@@ -1,6 +1,6 @@
-"""The files of a version: the checkpoint's, less what later commits touched, and what those added.
+"""The live files of a version: files of the checkpoint not touched by later commits, and files added by later commits.
 
-Columns of the checkpoint are read once, when they are first needed, and shared by the snapshots that follow.
+Checkpoint columns are read on first use, and shared by the snapshots of later versions.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from slackwater.log.file_actions import ADD_SCHEMA, REMOVE_SCHEMA, file_keys, no
 from slackwater.storage.store import ObjectStore
 
 _KEY = ("path", "deletionVector")
-# Wide columns are kept only while they are small: one snapshot in memory must not cost a checkpoint's statistics.
+# Larger statistics are not cached, so that a snapshot in memory does not hold a large checkpoint's statistics.
 _CACHED_STATS_BYTES = 64 * 1024 * 1024
-# Up to so many files are compared with each other: of more the checksum of the version tells how many there are.
+# Duplicates are searched among at most so many files. For larger tables the version checksum detects duplicates.
 _MOST_COMPARED = 50_000
 
 
 class CheckpointAdds:
-    """Columns of the `add` actions of one checkpoint, all rows, read and cached on demand."""
+    """Columns of the `add` actions of one checkpoint, all rows, read on demand and cached."""
 
     def __init__(self, checkpoint: Checkpoint | None, store: ObjectStore) -> None:
         self._checkpoint = checkpoint
@@ -34,7 +34,7 @@ class CheckpointAdds:
         self._removed_row_ids: pa.ChunkedArray | None = None
 
     def read(self, columns: Sequence[str]) -> pa.Table:
-        """The columns, rows in one fixed order; `stats_parsed…` columns are absent where the checkpoint has none.
+        """Return the columns with rows in one fixed order. `stats_parsed…` columns not in the checkpoint are absent.
 
         Raises CorruptCheckpoint.
         """
@@ -55,7 +55,7 @@ class CheckpointAdds:
         return pa.table(table)
 
     def removed_row_ids(self) -> pa.ChunkedArray:
-        """The `baseRowId` of the checkpoint's `remove` actions, read once. Raises CorruptCheckpoint."""
+        """Return the `baseRowId` of the checkpoint's `remove` actions, read once. Raises CorruptCheckpoint."""
         if self._removed_row_ids is None:
             table = REMOVE_SCHEMA.empty_table()
             if self._checkpoint is not None:
@@ -64,7 +64,7 @@ class CheckpointAdds:
         return self._removed_row_ids
 
     def _validate_once(self, checkpoint: Checkpoint, paths: pa.ChunkedArray) -> None:
-        """Raise where the checkpoint names a live file twice: its rows would be read twice."""
+        """Raise CorruptCheckpoint if the checkpoint names a live file twice, because its rows would be read twice."""
         if len(pc.unique(paths)) == len(paths):
             return
         counts = pc.value_counts(file_keys(checkpoint.read(self._store, "add", _KEY)))
@@ -85,10 +85,10 @@ class LiveFiles:
         self._keep: npt.NDArray[np.bool_] | None = None
 
     def read(self, columns: Sequence[str]) -> pa.Table:
-        """Columns of ADD_SCHEMA (and `stats_parsed…` paths), one row per live file.
+        """Return columns of ADD_SCHEMA (and `stats_parsed…` paths), one row per live file.
 
-        `stats_parsed` and `partitionValues_parsed` are null for files that commits after the checkpoint added, and
-        absent where no file has them. Raises CorruptCheckpoint.
+        `stats_parsed` and `partitionValues_parsed` are null for files added after the checkpoint, and absent if no file
+        has values. Raises CorruptCheckpoint.
         """
         base = self._base.read([*dict.fromkeys([*columns, *_KEY])] if self._newest.num_rows else columns)
         if self._newest.num_rows:
@@ -104,7 +104,7 @@ class LiveFiles:
 
 
 def live_tombstones(checkpoint: Checkpoint | None, newest: pa.Table, store: ObjectStore) -> pa.Table:
-    """The files that were removed and not yet forgotten, as REMOVE_SCHEMA. Raises CorruptCheckpoint."""
+    """Return the retained tombstones in REMOVE_SCHEMA. Raises CorruptCheckpoint."""
     removed = newest.filter(pa.compute.invert(newest["is_add"])).select(REMOVE_SCHEMA.names)
     if checkpoint is None:
         return removed
@@ -122,10 +122,10 @@ def live_batches(
     columns: Sequence[str],
     spares: Mapping[str, str],
 ) -> Iterator[pa.Table]:
-    """The live files in pieces, the checkpoint's first: memory O(one piece + `newest`), nothing is cached.
+    """Yield the live files in chunks, files of the checkpoint first. Memory O(one chunk + `newest`), without caching.
 
-    `columns` as in `LiveFiles.read`, of which every piece has those it knows; `spares` as in `Checkpoint.batches`.
-    Raises CorruptCheckpoint.
+    `columns` are the columns of `LiveFiles.read`: each chunk has the columns known for its files. See
+    `Checkpoint.batches` for `spares`. Raises CorruptCheckpoint.
     """
     read = list(dict.fromkeys([*columns, *_KEY]))
     for piece in checkpoint.batches(store, "add", read, spares) if checkpoint is not None else ():
@@ -134,7 +134,7 @@ def live_batches(
 
 
 def tombstone_batches(checkpoint: Checkpoint | None, newest: pa.Table, store: ObjectStore) -> Iterator[pa.Table]:
-    """The tombstones in pieces, as REMOVE_SCHEMA, the checkpoint's first; as `live_batches`."""
+    """Yield the tombstones in chunks of REMOVE_SCHEMA, tombstones of the checkpoint first; see `live_batches`."""
     for piece in checkpoint.batches(store, "remove", REMOVE_SCHEMA.names) if checkpoint is not None else ():
         yield select_rows(piece.select(REMOVE_SCHEMA.names), not_among(piece, newest))
     yield from _pieces(newest.filter(pa.compute.invert(newest["is_add"])).select(REMOVE_SCHEMA.names))

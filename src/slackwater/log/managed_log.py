@@ -1,4 +1,4 @@
-"""The log of a table with a commit owner: what lists as backfilled, and what the owner has ratified since.
+"""The log of a table with a commit owner: backfilled commits from a listing, and later ratified commits from the owner.
 
 Source: managed-commits.md "Reading managed-commit tables", "Getting Un-backfilled Commits from Commit Owner".
 """
@@ -27,10 +27,15 @@ _MOST_LISTINGS = 20
 def list_managed_log(
     store: ObjectStore, owned: OwnedTable, start_version: int = 0, listed: LogListing | None = None
 ) -> LogListing:
-    """As `list_log`, with the commits of the table's owner that are not backfilled; `listed` is the log as just listed.
+    """List the log with the owner's commits not backfilled yet. `listed` is a listing made immediately before, if any.
 
-    The owner is asked after the log is listed, and the log is listed again where a backfill came in between. Raises
-    UnratifiedCommit where the log holds what the owner did not ratify, TableNotFound, CommitOwnerUnavailable.
+    The owner is queried after the listing. The listing is repeated if a backfill ran in between.
+
+    Raises:
+        UnratifiedCommit: If the log holds a commit not ratified by the owner.
+        MissingCommit: If neither the log nor the owner has the commits up to the latest ratified version.
+        TableNotFound: If the owner does not have the table.
+        CommitOwnerUnavailable: If the owner cannot be reached.
     """
     for _ in range(_MOST_LISTINGS):
         listing = listed or list_log(store, start_version)
@@ -46,11 +51,11 @@ def list_managed_log(
 
 
 def owner_of(store: ObjectStore, configuration: TableConfiguration) -> OwnedTable | None:
-    """The owner that a version of the table names, where this process has it open; it may not have the table now."""
+    """Return the owner named by a version of the table, if open in this process. The table may have a newer owner."""
     try:
         found = ownership(configuration, store.root_url)
     except CorruptTable:
-        # Only writers must not go on with a table in an invalid state.
+        # An invalid state only blocks writers, so reads continue without an owner.
         return None
     owned = None if found is None else find_owner(found)
     if owned is None or (store.local_root is not None and _is_copy(owned, Path(store.local_root))):
@@ -59,7 +64,7 @@ def owner_of(store: ObjectStore, configuration: TableConfiguration) -> OwnedTabl
 
 
 def read_commits(store: ObjectStore, files: Sequence[CommitFile]) -> list[bytes]:
-    """The contents of commits. Raises ObjectNotFound for one that is nowhere."""
+    """Return the contents of commits. Raises ObjectNotFound for a commit found nowhere."""
     wanted = [file for file in files if file.data is None]
     try:
         contents = store.read_many([file.path for file in wanted])
@@ -70,7 +75,7 @@ def read_commits(store: ObjectStore, files: Sequence[CommitFile]) -> list[bytes]
 
 
 def commit_file(commit: Commit) -> CommitFile:
-    """The file of a commit as its owner names it; the backfilled one where the owner has forgotten its own."""
+    """Return the file of a commit named by its owner, or the backfilled file if the owner no longer names one."""
     if not commit.file_name:
         path = f"{LOG}/{commit_name(commit.version)}"
         return CommitFile(commit.version, commit.version, path, commit.timestamp_ms, commit.size_bytes, commit.data)
@@ -79,7 +84,7 @@ def commit_file(commit: Commit) -> CommitFile:
 
 
 def _read_either(store: ObjectStore, file: CommitFile) -> bytes:
-    """A staged file may be backfilled, and cleaned up, after it was named."""
+    """Return the content of a commit. A staged file may be backfilled and deleted after the owner named it."""
     try:
         return store.read(file.path)
     except ObjectNotFound:
@@ -89,11 +94,14 @@ def _read_either(store: ObjectStore, file: CommitFile) -> bytes:
 
 
 def _is_copy(owned: OwnedTable, root: Path) -> bool:
-    """Whether the table that the owner means is another directory of this machine: a copy says what the table says."""
+    """Return whether the owner's table is another directory of this machine.
+
+    A copied table still names the owner of its original.
+    """
     for table in owned.owner.tables():
         place = parse_location(table.location)
         if table.table_id == owned.table_id and place.scheme == LOCAL:
-            # Of a directory that is not there the owner may be on another machine.
+            # If the directory does not exist here, the owner may be on another machine.
             with suppress(OSError):
                 return not root.samefile(f"/{place.key}")
     return False
@@ -102,7 +110,7 @@ def _is_copy(owned: OwnedTable, root: Path) -> bool:
 def _merged(
     store: ObjectStore, listing: LogListing, response: GetCommitsResponse, start_version: int
 ) -> LogListing | None:
-    """The listing with the owner's commits, None where a backfill ran between the two."""
+    """Return the listing with the owner's commits, None if a backfill ran between the two. Raises UnratifiedCommit."""
     backfilled = listing.latest_version
     if backfilled is not None and backfilled > response.latest_version:
         raise UnratifiedCommit(
@@ -117,7 +125,7 @@ def _merged(
                 f"{store.root_url}/{listed.path} is not the version {version} that the commit owner ratified: "
                 f"{explained(store, version)}"
             )
-    # What is in both is taken from the owner, whose word counts.
+    # The owner's entry wins for a commit in both, because the owner is authoritative.
     merged = replace(listing, commits=dict(sorted({**listing.commits, **recent}.items())))
     latest = merged.latest_version
     reaches = start_version - 1 if latest is None else latest

@@ -1,4 +1,4 @@
-"""Action reconciliation of single actions, as JSON has them: for the few of some commits, not for a whole table.
+"""Action reconciliation of single JSON actions, for the few actions of some commits instead of a whole table.
 
 Source: delta-protocol.md "Action Reconciliation".
 """
@@ -20,10 +20,11 @@ STATEFUL = frozenset(_ORDER)
 
 
 def reconcile(actions: Iterable[Action]) -> list[Action]:
-    """Of `actions` in the order of the log, those that no later one overrides: protocol and metadata first.
+    """Return the actions not overridden by a later action, from `actions` in log order.
 
-    Each is `{kind: {…}}` of one of the STATEFUL kinds. Removes and removed metadata domains stay, since they may
-    override what came before. Raises KeyError, TypeError or AttributeError for an action without what names it.
+    Protocol and metadata come first. Each action is `{kind: {…}}` of one of the STATEFUL kinds. Removes and removed
+    metadata domains stay, because they may override earlier commits. Raises KeyError, TypeError or AttributeError for
+    an action without its key field.
     """
     newest: dict[tuple[str, ...], Action] = {}
     for action in actions:
@@ -36,7 +37,7 @@ def reconcile(actions: Iterable[Action]) -> list[Action]:
 
 
 def file_key(node: Mapping[str, Any]) -> str:
-    """The primary key of the logical file that an `add` or `remove` speaks of: as `file_actions.file_keys` has it."""
+    """Return the primary key of the logical file of an `add` or `remove`, see `file_actions.file_keys`."""
     path, vector = canonical_path(node["path"]), node.get("deletionVector")
     if vector is None:
         return path

@@ -1,6 +1,6 @@
-"""From a log segment to the state of the table: action reconciliation.
+"""Action reconciliation: builds the state of a table from a log segment.
 
-Small actions are Python values, file actions stay in Arrow; those of the checkpoint are read when asked for.
+Small actions are Python values, and file actions stay in Arrow. File actions of the checkpoint are read on demand.
 Source: delta-protocol.md "Action Reconciliation".
 """
 
@@ -43,10 +43,10 @@ from slackwater.storage.store import ObjectStore
 
 @dataclass(frozen=True, slots=True)
 class LogState:
-    """What the log says at `version`, but for the file actions of the checkpoint, which `checkpoint` can read.
+    """The state of the log at `version`, without the file actions of the checkpoint: `checkpoint` reads them.
 
-    `newest`: the newest reference to every file that a commit after the checkpoint speaks of, as ACTION_SCHEMA;
-    it overrides the checkpoint. `domains` holds no removed domain.
+    `newest` has the columns of ACTION_SCHEMA: the newest reference to every file named by a commit after the
+    checkpoint. These references override the checkpoint. `domains` holds no removed domain.
     """
 
     version: int
@@ -59,7 +59,7 @@ class LogState:
 
     @property
     def protocol(self) -> Protocol:
-        """What a client must implement to read and write this version."""
+        """The reader and writer requirements of this version."""
         return self.configuration.protocol
 
     @property
@@ -77,7 +77,7 @@ class _Draft:
     last_commit_info: Mapping[str, Any] | None = None
 
     def configuration(self, before: TableConfiguration | None) -> TableConfiguration | None:
-        """`before`, where nothing of it has changed; None where there is no protocol or no metadata yet."""
+        """Return the configuration: `before` itself if nothing changed, None without a protocol or without metadata."""
         if self.protocol is None or self.metadata is None:
             return None
         if before is None:
@@ -87,21 +87,21 @@ class _Draft:
 
 _log = logging.getLogger(__name__)
 
-# Moving forward often, commit by commit, must not leave the table in ever smaller pieces.
+# Bounds the number of chunks after many single-commit updates.
 _MOST_CHUNKS = 64
 
-# The actions of which a checkpoint has one for each name, and what the name is called; `` where there is one at all.
+# Small actions and their key field. A checkpoint has one action per key; an empty key field means one action in all.
 _SMALL = {"protocol": "", "metaData": "", "txn": "appId", "domainMetadata": "domain"}
 
 _Commits = Sequence[tuple[int, str, Sequence[Mapping[str, Any]]]]
 
 
 def replay(segment: LogSegment, store: ObjectStore) -> tuple[LogSegment, LogState]:
-    """The state of the table that `segment` builds, and the segment that was used for it.
+    """Return the state of the table built from `segment`, and the segment actually used.
 
-    A compaction that is damaged or contradicts itself is passed over for the commits that it stands for. The newest
-    protocol is checked before anything else is trusted. Raises UnsupportedFeature, CorruptCheckpoint and CorruptLog,
-    the latter two naming the file. Source: delta-protocol.md "Action Reconciliation".
+    A compaction that is damaged or contradicts itself is replaced by the commits of its range. The newest protocol is
+    checked first, before any other action is used. Raises UnsupportedFeature, and CorruptCheckpoint or CorruptLog with
+    the name of the file. Source: delta-protocol.md "Action Reconciliation".
     """
     commits, unreadable, files = _read_commits(store, segment.commits)
     passed = _pass_gate(commits, store)
@@ -117,7 +117,7 @@ def replay(segment: LogSegment, store: ObjectStore) -> tuple[LogSegment, LogStat
 
 
 def advance(state: LogState, commits: Sequence[CommitFile], store: ObjectStore) -> LogState:
-    """`state` moved forward by `commits`, which follow its version without a gap; cost O(new + newest).
+    """Return `state` moved forward by `commits`, which follow its version without a gap; cost O(new + newest).
 
     Raises as `replay` does.
     """
@@ -129,7 +129,7 @@ def advance(state: LogState, commits: Sequence[CommitFile], store: ObjectStore) 
 
 
 def replay_first(commit: ParsedCommit, store: ObjectStore) -> LogState:
-    """The state that the first commit of a table, read already, makes. Raises as `replay` does."""
+    """Return the state after the parsed first commit of a table. Raises as `replay` does."""
     read = [(commit.version, commit.where, commit.actions)]
     _pass_gate(read, store)
     draft = _Draft()
@@ -138,7 +138,7 @@ def replay_first(commit: ParsedCommit, store: ObjectStore) -> LogState:
 
 
 def advance_by(state: LogState, commits: Sequence[ParsedCommit], store: ObjectStore) -> LogState:
-    """As `advance`, by commits that are read already."""
+    """Return `state` moved forward by parsed `commits`, see `advance`."""
     read = [(commit.version, commit.where, commit.actions) for commit in commits]
     _pass_gate(read, store)
     return _advance(state, read, store)
@@ -159,17 +159,17 @@ def _advance(state: LogState, commits: _Commits, store: ObjectStore) -> LogState
 def _read_commits(
     store: ObjectStore, files: Sequence[CommitFile]
 ) -> tuple[_Commits, CorruptLog | None, tuple[CommitFile, ...]]:
-    """The commits, why one of them cannot be read if so, and the files that they are from.
+    """Return the commits, the error of an unreadable commit (None if all are readable), and the files used.
 
-    Of a commit that cannot be read only its protocol actions are there: a protocol that this package cannot honour
-    explains what else it cannot read, and the gate must see it first.
+    An unreadable commit contributes only its protocol actions. The protocol check must see them first, because an
+    unsupported protocol explains the unreadable rest.
     """
     try:
         contents = read_commits(store, files)
     except ObjectNotFound as error:
         single = tuple(commit for file in files for commit in file.stands_for or (file,))
         if len(single) > len(files):
-            # A cleanup takes compactions first.
+            # Log cleanup deletes compactions before their commits, so the commits may still exist.
             return _read_commits(store, single)
         raise CorruptLog(f"{store.root_url}: a commit that was listed is gone: {error}") from error
     commits: list[tuple[int, str, Sequence[Mapping[str, Any]]]] = []
@@ -197,7 +197,7 @@ def _read_commits(
 def _compacted(data: bytes, where: str) -> list[dict[str, Any]]:
     """Return the actions of a compaction.
 
-    Raises CorruptLog for a file without actions, which was cut, and for two actions on one thing: neither is later.
+    Raises CorruptLog for a truncated file without actions, and for two actions of one key: a compaction has no order.
     """
     actions = parse_actions(data, where)
     if not actions:
@@ -227,7 +227,7 @@ def _protocols(data: bytes, where: str) -> list[dict[str, Any]]:
 
 
 def _pass_gate(commits: _Commits, store: ObjectStore) -> bool:
-    """Whether a protocol was found and honoured; raises UnsupportedFeature where it cannot be."""
+    """Return whether the commits have a protocol. Raises UnsupportedFeature for an unsupported protocol."""
     protocol = _newest_protocol(commits)
     if protocol is not None:
         validate_readable(protocol, store.root_url)
@@ -235,7 +235,7 @@ def _pass_gate(commits: _Commits, store: ObjectStore) -> bool:
 
 
 def _inherit(draft: _Draft, files: CheckpointFiles, store: ObjectStore, passed: bool) -> Checkpoint:
-    """Take over the small actions of a checkpoint; its protocol is checked unless a newer one has `passed`."""
+    """Apply the small actions of a checkpoint. Checks its protocol unless a newer protocol has `passed`."""
     where = f"{store.root_url}/{files.paths[0]}"
 
     def gate(actions: Sequence[Mapping[str, Any]]) -> None:
@@ -252,7 +252,7 @@ def _inherit(draft: _Draft, files: CheckpointFiles, store: ObjectStore, passed: 
 
 
 def _validate_agreement(actions: Sequence[Mapping[str, Any]], where: str) -> None:
-    """A checkpoint has no order: where two actions about one thing differ, it is not known which one holds."""
+    """Raise CorruptLog if two actions of one key differ: a checkpoint has no order, so neither action is newer."""
     seen: dict[tuple[str, Any], Any] = {}
     for action in actions:
         for kind, node in action.items():
@@ -315,14 +315,14 @@ def _finish(
     for name, action in (("protocol", draft.protocol), ("metaData", draft.metadata)):
         if action is None:
             source = f"the checkpoint of version {checkpoint.version}" if checkpoint else "the log"
-            # A checkpoint that reads well and lacks this was written wrongly, and what else it lacks cannot be known:
-            # unlike one that is damaged it is not passed over.
+            # A readable checkpoint without this action was written by a faulty writer and may lack more. Therefore no
+            # older checkpoint is tried, unlike for a damaged one.
             raise CorruptLog(
                 f"{store.root_url}: version {version} has no {name} action: {source} must hold one; restore the log "
                 "or read an older version"
             )
     configuration = draft.configuration(before)
-    assert configuration is not None  # noqa: S101  (the loop above has seen to it)
+    assert configuration is not None  # noqa: S101  (guaranteed by the loop above)
     return LogState(
         version,
         configuration,

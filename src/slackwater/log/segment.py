@@ -1,4 +1,4 @@
-"""Which files of `_delta_log` make up a version of the table.
+"""Log segments: the files of `_delta_log` needed to build a version of the table.
 
 Source: delta-protocol.md "Checkpoints", "Log Compaction Files", "Last Checkpoint File", "Delta Log Entries".
 """
@@ -25,16 +25,16 @@ from slackwater.protocol.actions.file_names import (
 from slackwater.storage.store import ObjectMeta, ObjectStore
 
 LAKE_DATABASE = "_slackwater/owner.db"
-"""Where the SQLite database of a lake in a local directory is, below its root."""
+"""Path of the SQLite database of a lake in a local directory, relative to its root."""
 _NAMED_GAPS = 5
 _MOST_LISTINGS = 10
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointFiles:
-    """The files of one complete checkpoint; more than one where it is a multi-part one. Paths as in the store.
+    """The files of one complete checkpoint, several for a multi-part checkpoint. Paths are relative to the store.
 
-    `sizes` are theirs in bytes, as they were listed.
+    `sizes` are the listed sizes of the files in bytes.
     """
 
     version: int
@@ -50,10 +50,10 @@ class CheckpointFiles:
 
 @dataclass(frozen=True, slots=True)
 class CommitFile:
-    """The commits `[version, end_version]`, in one file: more than one where it is a log compaction file.
+    """A file with the commits `[version, end_version]`: one commit, or several in a log compaction file.
 
-    `data` is the file's content where it came with its name. `modified_ms` of a staged commit is its own timestamp.
-    `stands_for` are the commits that a compaction replaces, for readers that cannot use it.
+    `data` is the content of the file if the owner returned it with the name. `modified_ms` of a staged commit is its
+    own timestamp. `stands_for` lists the commits replaced by a compaction, for readers unable to use the compaction.
     """
 
     version: int
@@ -66,20 +66,20 @@ class CommitFile:
 
     @property
     def compacted(self) -> bool:
-        """Whether this is a log compaction file."""
+        """True for a log compaction file."""
         return self.path.endswith(".compacted.json")
 
     @property
     def is_staged(self) -> bool:
-        """Whether this is a commit that its owner has ratified, and had not backfilled when the log was listed."""
+        """True if the owner ratified this commit but had not backfilled it at the time of the listing."""
         return self.path.startswith(f"{LOG}/{COMMITS_DIRECTORY}/")
 
 
 @dataclass(frozen=True, slots=True)
 class LogSegment:
-    """Everything needed to build `version`: at most one checkpoint, then commits without a gap, ascending.
+    """The files needed to build `version`: at most one checkpoint, then commits without a gap, ascending.
 
-    `has_checksum` says that the version's `.crc` was listed.
+    `has_checksum` is True if the listing contained the version's `.crc`.
     """
 
     version: int
@@ -90,9 +90,9 @@ class LogSegment:
 
 @dataclass(frozen=True, slots=True)
 class LogListing:
-    """What a listing of the log showed, by kind. `complete` says that it began at the log's first file.
+    """The result of a log listing, by kind of file. `complete` is True if the listing started at the log's first file.
 
-    `checksums` are the versions that have a `.crc`.
+    `checksums` are the versions with a `.crc`.
     """
 
     commits: dict[int, CommitFile]
@@ -103,16 +103,16 @@ class LogListing:
 
     @property
     def latest_version(self) -> int | None:
-        """The newest version that the listing knows, None where it knows none."""
+        """The newest version in the listing, None for an empty listing."""
         newest = [max(self.commits, default=-1), max((c.version for c in self.checkpoints), default=-1)]
         return max(newest) if max(newest) >= 0 else None
 
 
 def list_log(store: ObjectStore, start_version: int = 0) -> LogListing:
-    """List the log from `start_version` on; files that are not the log's are passed over.
+    """List the log from `start_version` on, ignoring files of other kinds.
 
-    A listing is no moment: one that shows a commit without those before it, since both came while it was made, is
-    repeated. Gaps that stay are the caller's to judge.
+    A listing is not atomic: commits written during the listing can leave a gap. A listing with a gap is repeated until
+    two listings agree. The caller decides about remaining gaps.
     """
     listing = _list_once(store, start_version)
     for _ in range(_MOST_LISTINGS):
@@ -130,11 +130,11 @@ def load_segment(
     without: frozenset[CheckpointFiles] = frozenset(),
     list_from: Callable[[int], LogListing] | None = None,
 ) -> LogSegment:
-    """The segment for `version`, or for the newest version, of what `list_from` lists from a version on: the log.
+    """Return the segment of `version`, or of the newest version if None. `list_from` lists the log from a version on.
 
-    `_last_checkpoint` only shortens the listing: where it is absent, stale or wrong, the whole log is listed.
-    Checkpoints in `without` are left aside (they proved unreadable). Raises TableNotFound, VersionNotFound and
-    MissingCommit, the latter naming the version that is missing.
+    `_last_checkpoint` only shortens the listing. If it is absent, stale or wrong, the whole log is listed. Checkpoints
+    in `without` proved unreadable and are ignored. Raises TableNotFound, VersionNotFound, and MissingCommit with the
+    missing version.
     """
     list_from = list_from or partial(list_log, store)
     hint = None if without else read_last_checkpoint(store)
@@ -142,7 +142,7 @@ def load_segment(
         return _segment(store, version, without, list_from, hint)
     except TableNotFound:
         if store.local_root is None:
-            # A request more for each table that is created in an object store.
+            # The message would cost an additional request for each new table in an object store.
             raise
         raise TableNotFound(not_a_table(store)) from None
 
@@ -162,7 +162,7 @@ def _segment(
 
 
 def not_a_table(store: ObjectStore) -> str:
-    """What is told of a place without a log, with what is there: a lake, plain Parquet files, a table's log."""
+    """Return a message for a directory without a log that names its content: a lake, Parquet files, or a log."""
     where = store.root_url
     if where.endswith(f"/{LOG}"):
         return f"{where} is the log of a table, not a table: name the directory that it is in"
@@ -189,7 +189,7 @@ def _what_is_there(store: ObjectStore) -> str:
 def segment_of(
     listing: LogListing, where: str, version: int | None = None, without: frozenset[CheckpointFiles] = frozenset()
 ) -> LogSegment:
-    """The segment for `version` (newest where None) from what `listing` shows. Raises as `load_segment` does."""
+    """Return the segment of `version` (newest if None) from the files in `listing`. Raises as `load_segment` does."""
     latest = listing.latest_version
     if latest is None:
         raise TableNotFound(f"{where} is not a Delta table: its {LOG} directory is missing or holds no commit")
@@ -204,7 +204,7 @@ def segment_of(
 
 
 def _contiguous(listing: LogListing, where: str, first: int, target: int) -> tuple[CommitFile, ...]:
-    # A stray file may claim any version: the first few gaps are looked for, never all.
+    # Only the first gaps are collected, because a stray file may have any version number.
     missing = list(islice((v for v in range(first, target + 1) if v not in listing.commits), _NAMED_GAPS + 1))
     if missing:
         raise _missing(listing, where, missing, target)
@@ -268,7 +268,7 @@ def _list_once(store: ObjectStore, start_version: int) -> LogListing:
 
 
 def _has_gap(listing: LogListing, start_version: int) -> bool:
-    """Whether commits are missing between those that are listed, or before them where no checkpoint explains that."""
+    """Return whether commits are missing between the listed commits, or before the first one without a checkpoint."""
     if not listing.commits:
         return False
     oldest, newest = min(listing.commits), max(listing.commits)

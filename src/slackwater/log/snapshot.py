@@ -1,4 +1,4 @@
-"""A version of a table as its log tells it, without Spark."""
+"""A version of a table read from its log, without Spark."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ T = TypeVar("T")
 
 
 class LogSnapshot:
-    """One version of a table: what the log says, file actions read on demand.
+    """A version of a table: the state of the log, with file actions read on demand.
 
-    It never changes its answer; `update` gives the snapshot of the newest version and shares what it has read.
+    Immutable: `update` returns the snapshot of the newest version and shares the data already read.
     """
 
     def __init__(self, table: Table, segment: LogSegment, state: LogState, base: CheckpointAdds) -> None:
@@ -73,15 +73,9 @@ class LogSnapshot:
         allow_after_last_commit: bool = False,
         allow_paths_outside_root: bool = True,
     ) -> Self:
-        """The table at `path` (a directory or URL): the newest version, or that of `version` or `timestamp`.
+        """Return the snapshot of the table at `path`: the newest version, or the version of `version` or `timestamp`.
 
-        A `timestamp` without a zone is UTC, an int is ms since the epoch. `storage_options`: credentials and settings
-        of the store by object_store's keys (`aws_region`, `timeout` …), before those of the environment. Raises
-        TableNotFound, VersionNotFound, TimestampOutOfRange, UnsupportedFeature, CorruptTable and its kinds, and
-        InvalidArgument for both a version and a timestamp. A timestamp after the last commit is out of range; with
-        `allow_after_last_commit`, or with `strict` False (None: not said), it gives the latest version. Without
-        `allow_paths_outside_root` a file outside the table's directory, such as those of a shallow clone, raises
-        PathNotAllowed.
+        See `slackwater.Snapshot.load` for parameters and errors.
         """
         allowed = after_last_commit_allowed(allow_after_last_commit, strict)
         return cls.open(Table.at(path, storage_options, allow_paths_outside_root), version, timestamp, allowed)
@@ -94,7 +88,7 @@ class LogSnapshot:
         timestamp: dt.datetime | dt.date | str | int | None = None,
         allow_after_last_commit: bool = False,
     ) -> Self:
-        """As `load`, for a `table` that was found already, or the store of one."""
+        """Return the snapshot of an open `table`, or of the table in a store; see `load`."""
         if version is not None and timestamp is not None:
             raise InvalidArgument(
                 "give a version or a timestamp to travel to, not both", error_class="DELTA_ONEOF_IN_TIMETRAVEL"
@@ -113,7 +107,7 @@ class LogSnapshot:
         return cls(table, segment, state, CheckpointAdds(state.checkpoint, table.store))
 
     def update(self) -> Self:
-        """The snapshot of the newest version; `self` where there is none newer. Only unseen commits are read.
+        """Return the snapshot of the newest version, `self` if already the newest. Reads only new commits.
 
         Raises as `load` does.
         """
@@ -125,7 +119,7 @@ class LogSnapshot:
         if newest is None or newest <= self.version:
             return self
         if any(v not in listing.commits for v in range(self.version + 1, newest + 1)):
-            # The log was cleaned up in between: what is left begins with a checkpoint.
+            # The log was cleaned up in between, and now starts with a checkpoint.
             return type(self).open(self._table)
         commits = tuple(listing.commits[v] for v in range(self.version + 1, newest + 1))
         state = advance(self._state, commits, self._store)
@@ -136,9 +130,9 @@ class LogSnapshot:
         return found.update() if self._table.find_owner(state.configuration) else found
 
     def with_commits(self, commits: Sequence[ParsedCommit]) -> Self:
-        """The snapshot that `commits` lead to, which follow this version without a gap; nothing is read.
+        """Return the snapshot after `commits`, which follow this version without a gap. Reads nothing.
 
-        Raises UnsupportedFeature where one of them asks for what this package cannot read, and CorruptLog.
+        Raises InvalidArgument for a gap, UnsupportedFeature if a commit requires an unsupported feature, CorruptLog.
         """
         if not commits:
             return self
@@ -156,50 +150,53 @@ class LogSnapshot:
 
     @classmethod
     def of_first_commit(cls, table: Table, commit: ParsedCommit) -> Self:
-        """The snapshot of version 0 of `table` from its `commit`, read already. Raises as `after` does."""
+        """Return the snapshot of version 0 of `table` from its parsed `commit`. Raises as `with_commits` does."""
         segment = LogSegment(0, None, (commit.file,))
         return cls(table, segment, replay_first(commit, table.store), CheckpointAdds(None, table.store))
 
     def with_table(self, table: Table) -> Self:
-        """The same version, of the same table as `table` reaches it."""
+        """Return the same version, accessed through `table`."""
         found = copy.copy(self)
         found._table = table
         return found
 
     def with_configuration(self, configuration: TableConfiguration) -> Self:
-        """The same version, of a table that has this protocol, schema and properties: of an older version, say."""
+        """Return the same version with the protocol, schema and properties of `configuration`.
+
+        For example, `configuration` comes from an older version.
+        """
         found = copy.copy(self)
         found._state = replace(self._state, configuration=configuration)
         return found
 
     @property
     def table(self) -> Table:
-        """The table that this is a version of."""
+        """The table of this version."""
         return self._table
 
     @property
     def store(self) -> ObjectStore:
-        """Where its files are."""
+        """The store of the table's files."""
         return self._store
 
     @property
     def segment(self) -> LogSegment:
-        """The files of the log that make up this version."""
+        """The log files of this version."""
         return self._segment
 
     @property
     def state(self) -> LogState:
-        """What the log says, action by action; the files of the checkpoint wait to be read."""
+        """The reconciled actions of the log. File actions of the checkpoint are read on demand."""
         return self._state
 
     @property
     def version(self) -> int:
-        """The version of the table that this is."""
+        """The version number."""
         return self._state.version
 
     @property
     def protocol(self) -> Protocol:
-        """What a client must implement to read and write this version."""
+        """The reader and writer requirements of this version."""
         return self._state.protocol
 
     @property
@@ -209,12 +206,12 @@ class LogSnapshot:
 
     @property
     def configuration(self) -> TableConfiguration:
-        """Protocol and metadata as one value, the same one in versions that have the same."""
+        """Protocol and metadata in one object, shared by versions with equal values."""
         return self._state.configuration
 
     @property
     def properties(self) -> TableProperties:
-        """The table properties; keys are found in any case."""
+        """The table properties, with case-insensitive keys."""
         return self.configuration.properties
 
     @property
@@ -232,35 +229,35 @@ class LogSnapshot:
 
     @property
     def transactions(self) -> Mapping[str, SetTransaction]:
-        """The newest transaction identifier of every application, by its id."""
+        """The newest transaction identifier of each application, by application id."""
         return dict(self._state.transactions)
 
     @property
     def domain_metadata(self) -> Mapping[str, DomainMetadata]:
-        """The metadata domains that are not removed, by name."""
+        """The metadata domains not removed, by name."""
         return dict(self._state.domains)
 
     @cached_property
     def timestamp_ms(self) -> int:
-        """When this version was committed, in ms since the epoch: in-commit timestamp or file time."""
+        """Commit time of this version in ms since the epoch: in-commit timestamp or file time."""
         commits = self._segment.commits
-        # A compaction file may carry the commitInfo of any commit it stands for.
+        # A compaction may contain the commitInfo of any of its commits.
         info = (self._state.last_commit_info if commits and not commits[-1].compacted else None) or {}
         if is_enabled(self.configuration) and isinstance(info.get("inCommitTimestamp"), int):
             return int(info["inCommitTimestamp"])
         return self.history().timestamp_ms(self.version)
 
     def history(self) -> CommitHistory:
-        """The commits that the log holds now, with their times."""
+        """Return the commits currently in the log, with their times."""
         return CommitHistory(self._store, self._table.list_log(), self.configuration)
 
     def live_files(self, columns: Sequence[str] = ADD_SCHEMA.names) -> pa.Table:
-        """One row per live file: `columns` of ADD_SCHEMA, or `stats_parsed` and paths below it where there are any.
+        """Return one row per live file: `columns` of ADD_SCHEMA, or `stats_parsed` and paths below it if present.
 
-        Sizes in bytes, times in ms. `stats` has the statistics in whatever form the checkpoint holds them, unless
-        `columns` asks for some of `stats_parsed` too: then each has what stands there. Where the checkpoint turns out
-        to be damaged, an older one and the commits are used instead, with a CheckpointFallbackWarning. Raises
-        CorruptCheckpoint where that is not possible, and CorruptLog where the version's checksum contradicts the log.
+        Sizes are in bytes, times in ms. `stats` is filled from `stats_parsed` if the checkpoint has no JSON statistics.
+        If `columns` contains `stats_parsed` or paths below it, both columns are returned unchanged. If the checkpoint
+        is damaged, an older checkpoint and the commits are read instead, with a CheckpointFallbackWarning. Raises
+        CorruptCheckpoint if no fallback is possible, CorruptLog if the version's checksum contradicts the log.
         """
 
         names = list(dict.fromkeys(columns))
@@ -270,9 +267,10 @@ class LogSnapshot:
         return self._with_all_stats(files).select(names)
 
     def _with_all_stats(self, files: pa.Table) -> pa.Table:
-        """`files`, some of the live files, with `stats` filled where the checkpoint holds them as columns only.
+        """Return `files` with missing `stats` filled from the statistics columns of the checkpoint.
 
-        `files` has `path`, `deletionVector` and `stats`; memory O(live files). Raises as `live_files` does.
+        `files` is a subset of the live files with `path`, `deletionVector` and `stats`. Memory O(live files). Raises as
+        `live_files` does.
         """
         if self._state.checkpoint is None or not files["stats"].null_count:
             return files
@@ -280,7 +278,7 @@ class LogSnapshot:
         if "stats_parsed" not in known.column_names:
             return files
         rows = pc.index_in(file_keys(files), file_keys(known).combine_chunks())
-        # Their types are those of the file, which may not tell times with a zone from others.
+        # The types in the file may not distinguish timestamps with and without a time zone.
         kind = stats_type(data_columns(self.schema, self.metadata.partition_columns, self.column_mapping_mode))
         parsed = conform_stats(known["stats_parsed"].combine_chunks().take(rows.combine_chunks()), kind)
         texts = pc.coalesce(files["stats"].combine_chunks().cast(pa.string()), stats_to_json(parsed))
@@ -295,18 +293,18 @@ class LogSnapshot:
         return self.retry_without_damaged_checkpoint(read)
 
     def checksum(self) -> VersionChecksum | None:
-        """The version's checksum as its file has it, read once; None where there is none (yet) that can be used.
+        """Return the checksum of the version from its file, read once. None if absent or unusable.
 
-        Raises StorageError.
+        The file may still appear later. Raises StorageError.
         """
         if self._checksum is None:
             self._checksum = read_version_checksum(self._store, self.version, self.configuration)
         return self._checksum
 
     def highest_base_row_id(self) -> int | None:
-        """The highest `baseRowId` of the files in the checkpoint and of those that commits since speak of, gone or not.
+        """Return the highest `baseRowId` of live and removed files, in the checkpoint and in later commits.
 
-        None where no file has one. Raises as `live_files` does.
+        None if no file has a `baseRowId`. Raises as `live_files` does.
         """
 
         def highest() -> int | None:
@@ -321,16 +319,16 @@ class LogSnapshot:
         return self.retry_without_damaged_checkpoint(highest)
 
     def tombstones(self) -> pa.Table:
-        """The removed files that are not forgotten yet: columns of REMOVE_SCHEMA, times in ms.
+        """Return the retained tombstones: columns of REMOVE_SCHEMA, times in ms.
 
-        A damaged checkpoint is dealt with, or raises, as in `live_files`.
+        For a damaged checkpoint, falls back or raises like `live_files`.
         """
         return self.retry_without_damaged_checkpoint(
             lambda: live_tombstones(self._state.checkpoint, self._state.newest, self._store)
         )
 
     def retry_without_damaged_checkpoint(self, read: Callable[[], T]) -> T:
-        """What `read` answers, behind as many checkpoints as it finds damaged. Raises CorruptCheckpoint."""
+        """Return the result of `read`, retried without each checkpoint found damaged. Raises CorruptCheckpoint."""
         while True:
             try:
                 return read()
@@ -348,9 +346,10 @@ class LogSnapshot:
         self._is_checked = not self._segment.has_checksum
 
     def compare_with_checksum(self, files: pa.Table) -> None:
-        """Raise where the version's checksum contradicts `files`, all that are live: a commit was cut at a line's end.
+        """Raise if the version's checksum contradicts `files`, all live files.
 
-        Raises CorruptCheckpoint, or CorruptLog where no checkpoint may be at fault.
+        This detects a commit truncated at the end of a line. Raises CorruptCheckpoint, or CorruptLog if the version is
+        built without a checkpoint.
         """
         has_sizes = "size" in files.column_names and not files["size"].null_count
         if self._is_checked:
@@ -360,7 +359,7 @@ class LogSnapshot:
             size = pc.sum(files["size"], min_count=0).as_py() if has_sizes else None
             found = contradiction(checksum, self.configuration, files.num_rows, size)
             if found is not None:
-                # Where a checkpoint is at fault, the commits agree with the checksum.
+                # CorruptCheckpoint causes a retry without the checkpoint: the commits alone may match the checksum.
                 kind = CorruptLog if self._segment.checkpoint is None else CorruptCheckpoint
                 raise kind(
                     f"{self._store.root_url}: the checksum {LOG}/{crc_name(self.version)} contradicts the log of "
@@ -371,12 +370,12 @@ class LogSnapshot:
 
 
 _Loaded = tuple[LogSegment, LogState, frozenset[CheckpointFiles]]
-# So many checkpoints of a log that is being written to anew all the time are found damaged before it is given up.
+# Limit of damaged checkpoints, because concurrent writers may add new ones on every retry.
 _MOST_DAMAGED = 1_000
 
 
 def _load(table: Table, version: int | None, without: frozenset[CheckpointFiles]) -> _Loaded:
-    """The segment and the state of `version`, and the checkpoints that are left aside: `without`, and damaged ones."""
+    """Return the segment and the state of `version`, and the excluded checkpoints: `without` and damaged ones."""
     damage: list[CorruptCheckpoint] = []
     while True:
         try:
@@ -384,7 +383,7 @@ def _load(table: Table, version: int | None, without: frozenset[CheckpointFiles]
         except VersionNotFound as missing:
             if damage:
                 raise _too_short(damage[-1]) from missing
-            # It may be ratified, and not backfilled.
+            # The version may be ratified but not backfilled yet.
             if version is None or without or table.owned is not None or not _finds_owner(table):
                 raise
             continue
@@ -395,7 +394,7 @@ def _load(table: Table, version: int | None, without: frozenset[CheckpointFiles]
         try:
             segment, state = replay(segment, table.store)
         except CorruptCheckpoint as error:
-            # Each turn leaves one checkpoint more aside, so that they come to an end.
+            # Each iteration excludes one more checkpoint, so that the loop ends.
             if segment.checkpoint is None or len(without) >= _MOST_DAMAGED:
                 raise
             version, without = segment.version, without | {segment.checkpoint}
@@ -414,7 +413,7 @@ def _load(table: Table, version: int | None, without: frozenset[CheckpointFiles]
 def _continued(
     table: Table, version: int | None, without: frozenset[CheckpointFiles], segment: LogSegment, state: LogState
 ) -> tuple[LogSegment, LogState] | None:
-    """What was read of the file system, with what the owner has beyond; None where it has other files than these."""
+    """Return the segment and the state extended by the owner's commits, None if the files already read have changed."""
     whole = load_segment(table.store, version, without, table.list_log)
     count = len(segment.commits)
     if whole.checkpoint != segment.checkpoint or _contents(whole.commits[:count]) != _contents(segment.commits):
@@ -427,7 +426,7 @@ def _contents(commits: Sequence[CommitFile]) -> list[tuple[int, int, int]]:
 
 
 def _finds_owner(table: Table) -> bool:
-    """Whether the newest backfilled version tells of an owner that has more."""
+    """Return whether the newest backfilled version names an owner. The owner may have more commits."""
     _load(table, None, frozenset())
     return table.owned is not None
 

@@ -1,6 +1,6 @@
-"""One table and the way to it: its store, its commit owner, and what a transaction has done to it.
+"""A table and its access: its store, its commit owner, and the uncommitted versions of a transaction.
 
-A path or a name is resolved to one, which is handed down from there: by it the log is listed, and committed to.
+A path or a name is resolved once to a `Table`, then passed on. Listings of the log and commits go through the `Table`.
 Source: managed-commits.md "Reading managed-commit tables"; docs/architecture.md "The life of a read".
 """
 
@@ -22,11 +22,12 @@ from slackwater.storage.store import ObjectStore
 
 
 class Table:
-    """The table in `store`: as everybody sees it, or, with a `branch`, as one transaction does.
+    """The table in `store`: its committed versions, or with a `branch` the versions visible to one transaction.
 
-    `owned` says whose it is where that is known, as for a table of a lake by its name. Of a table by its path that is
-    found out from its metadata, among the owners that this process has open. With `follows_outside`, files outside the
-    root that the log names are opened, as those of shallow clones are: for tables that are trusted.
+    `owned` names the commit owner if known, for example for a table of a lake opened by name. For a table opened by
+    path, the owner is found from the metadata, among the owners open in this process. With `follows_outside`, files
+    outside the root named by the log are opened, for example files of a shallow clone. Use this for trusted tables
+    only.
     """
 
     def __init__(
@@ -50,11 +51,14 @@ class Table:
         storage_options: Mapping[str, str] | None = None,
         follows_outside: bool = False,
     ) -> Table:
-        """The table at a path or URL, which need not be there. Raises as `open_store`."""
+        """Return the table at a path or URL. The table may not exist. Raises as `open_store`."""
         return cls(open_store(path, storage_options), follows_outside=follows_outside)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For other processes, which reach the same place and the same owner; a transaction stays in its own."""
+        """Pickle the location and the owner for another process.
+
+        Raises OperationNotAllowed for a table of a transaction.
+        """
         if self._branch is not None:
             raise OperationNotAllowed(f"{self.root_url}: a table in a transaction is seen by this process only")
         return Table, (self._store, self.owned, None, self._follows_outside)
@@ -64,40 +68,40 @@ class Table:
 
     @property
     def store(self) -> ObjectStore:
-        """Where its files are."""
+        """The store of the table's files."""
         return self._store
 
     @property
     def root_url(self) -> str:
-        """Its place, for messages."""
+        """The root URL of the table, for messages."""
         return self._store.root_url
 
     @property
     def location(self) -> str:
-        """Its place as people write it: a path of this machine, or a URL."""
+        """The location for display: a path of this machine, or a URL."""
         return self._store.local_root or self._store.root_url
 
     @property
     def owned(self) -> OwnedTable | None:
-        """The table and its owner, while that is open; None of one of the file system, as far as is known."""
+        """The table and its owner while the owner is open; None without a known owner."""
         if self._owned is not None and not is_attached(self._owned.owner):
             self._owned = None
         return self._owned
 
     @property
     def follows_outside(self) -> bool:
-        """Whether files outside the root that the log names are opened."""
+        """True if files outside the root named by the log are opened."""
         return self._follows_outside
 
     @property
     def branch(self) -> UncommittedVersions | None:
-        """What a transaction has done to it; None for the table as everybody sees it."""
+        """The uncommitted versions of a transaction, None for the committed table."""
         return self._branch
 
     def list_log(self, start_version: int = 0) -> LogListing:
-        """As `slackwater.log.segment.list_log`, with the owner's commits that are not backfilled.
+        """List the log from `start_version` on, with the owner's commits not backfilled yet; see `segment.list_log`.
 
-        Raises UnratifiedCommit where the log holds what the owner did not ratify, CommitOwnerUnavailable.
+        Raises UnratifiedCommit if the log holds a commit not ratified by the owner, CommitOwnerUnavailable.
         """
         owned = self.owned
         if owned is None:
@@ -114,7 +118,7 @@ class Table:
             return list_log(self._store, start_version)
 
     def find_owner(self, configuration: TableConfiguration) -> bool:
-        """Learn whose the table is from what a version of it says; whether an owner turned up that was not known."""
+        """Find the owner from the `configuration` of a version. Return whether a previously unknown owner was found."""
         if self.owned is not None:
             return False
         self._owned = owner_of(self._store, configuration)
@@ -125,12 +129,12 @@ class Table:
 
 
 class UncommittedVersions:
-    """A version of a table, `base`, and the commits of a transaction on top of it, which others do not see yet."""
+    """A version of a table, `base`, and the commits of a transaction on top, not visible to other transactions yet."""
 
     def __init__(self, base: Any, transaction: Any = None) -> None:
-        """`base` is a LogSnapshot, or a kind of it: the newest version stays of that kind.
+        """Branch from `base`, a LogSnapshot or subclass; the newest version has the same class.
 
-        `transaction` is what the branch is part of, and is not kept alive by it.
+        `transaction` is the owning transaction. Only a weak reference to the transaction is stored.
         """
         self.table = Table(base.table.store, base.table.owned, self, base.table.follows_outside)
         """The table as the transaction has it."""
@@ -151,15 +155,15 @@ class UncommittedVersions:
         return self._newest
 
     def add(self, commit: ParsedCommit) -> None:
-        """Let `commit`, which follows the newest version, be part of it."""
+        """Append `commit`, the commit after the newest version, to the branch."""
         self._newest = self.newest.with_commits([commit])
 
     def transaction(self) -> Any:
-        """What the branch is part of; None where that is not known, or gone."""
+        """Return the owning transaction, None if unknown or garbage-collected."""
         return None if self._transaction is None else self._transaction()
 
     def close(self) -> None:
-        """Nothing is read or committed through it any more; what it holds is let go of."""
+        """Close the branch and release its resources. Later reads and commits raise TransactionEnded."""
         self._is_open = False
         self._newest = None
         self.joined = []

@@ -1,4 +1,4 @@
-"""What a table says of itself: its detail, and its history, as delta-spark's `detail` and `history` show them.
+"""The detail and the history of a table, in the form of delta-spark's `detail` and `history`.
 
 Source: delta-protocol.md "Commit Provenance Information", "Change Metadata", "Clustered Table".
 """
@@ -25,13 +25,13 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
 
 def describe_detail(snapshot: LogSnapshot) -> dict[str, Any]:
-    """The record of `snapshot` under the 15 names of delta-spark's `detail`.
+    """Return the record of `snapshot` under the 15 names of delta-spark's `detail`.
 
-    `createdAt` and `lastModified` are datetimes in UTC, None where the log does not say (no `createdTime`, the commit
-    was cleaned up). `sizeInBytes` is of the data files alone. `clusteringColumns` are display names, the parts of a
-    nested one joined by dots. `tableFeatures` has those too that a legacy protocol implies, sorted. Raises
-    CorruptTable for clustering columns that cannot be read or are not in the schema, InvalidSchema, CorruptLog,
-    CorruptCheckpoint.
+    `createdAt` and `lastModified` are datetimes in UTC. They are None if the log lacks the time (no `createdTime`, or
+    the commit was cleaned up). `sizeInBytes` is the size of the data files alone. `clusteringColumns` are display
+    names, with dots between the parts of a nested name. `tableFeatures` is sorted and includes features implied by a
+    legacy protocol. Raises CorruptTable for clustering columns not readable or not in the schema, InvalidSchema,
+    CorruptLog, CorruptCheckpoint.
     """
     metadata, protocol = snapshot.metadata, snapshot.protocol
     num_files, size_bytes = file_totals(snapshot)
@@ -55,12 +55,12 @@ def describe_detail(snapshot: LogSnapshot) -> dict[str, Any]:
 
 
 def describe_history(snapshot: LogSnapshot, limit: int | None = None) -> list[dict[str, Any]]:
-    """The commits up to `snapshot` that the log still holds, newest first, at most `limit`.
+    """Return the commits up to `snapshot` still in the log, newest first, at most `limit`.
 
-    Each under the 15 names of delta-spark's `history`: `timestamp` is a datetime in UTC, `operationParameters` and
-    `operationMetrics` map text to text, with other values as JSON and null as None, `job` and `notebook` are objects
-    as they stand in the commit. Everything but `version` and `timestamp` is provenance that a writer may leave out
-    or shape as it likes: what is absent, or of a type that the name cannot have, is None. Raises CorruptLog.
+    Each record has the 15 names of delta-spark's `history`. `timestamp` is a datetime in UTC. `operationParameters` and
+    `operationMetrics` map text to text: other values become JSON text, and null becomes None. `job` and `notebook` are
+    the objects of the commit. All values except `version` and `timestamp` are provenance: a writer may omit or shape
+    them freely. An absent value, or a value of a wrong type, is None. Raises CorruptLog.
     """
     listing = snapshot.table.list_log()
     seen = {version: commit for version, commit in listing.commits.items() if version <= snapshot.version}
@@ -69,10 +69,10 @@ def describe_history(snapshot: LogSnapshot, limit: int | None = None) -> list[di
 
 
 def clustering_columns(snapshot: LogSnapshot) -> list[str]:
-    """The display names of the clustering columns; none where the table is not clustered.
+    """Return the display names of the clustering columns, none if the table is not clustered.
 
-    The parts of a nested column are joined by dots, a part that holds a dot itself stands in backticks. Raises
-    CorruptTable where the domain is malformed or names a column that is not in the schema.
+    Dots join the parts of a nested column. Backticks quote a part containing a dot. Raises CorruptTable if the domain
+    is malformed or names a column not in the schema.
     """
     where = f"{snapshot.store.root_url}, version {snapshot.version}: domain {clustering.DOMAIN}"
     paths = clustering.physical_columns(snapshot.domain_metadata.get(clustering.DOMAIN), where)
@@ -80,7 +80,7 @@ def clustering_columns(snapshot: LogSnapshot) -> list[str]:
 
 
 def to_moment(timestamp_ms: int | None) -> dt.datetime | None:
-    """The datetime in UTC of a time in ms since the epoch; None for None, and where no calendar reaches so far."""
+    """Return the UTC datetime of a time in ms since the epoch, None for None or out of the calendar's range."""
     if timestamp_ms is None:
         return None
     try:
@@ -136,7 +136,7 @@ def _text(value: Any) -> str | None:
     try:
         return orjson.dumps(value).decode()
     except orjson.JSONEncodeError:
-        # Nested deeper than anything that can be written down again.
+        # The value is nested too deeply for orjson.
         return None
 
 

@@ -1,1 +1,1 @@
-"""Checkpoints: what they say, how they are written, the sidecars they point to, and the hint to the last one."""
+"""Checkpoints: reading and writing of checkpoints, sidecars and `_last_checkpoint`."""

@@ -1,4 +1,4 @@
-"""Reading checkpoints: V1 and V2, classic, multi-part and UUID-named, with and without sidecars.
+"""Checkpoint reader: V1 and V2, classic, multi-part and UUID-named, with and without sidecars.
 
 Source: delta-protocol.md "Checkpoints", "Checkpoint Specs", "Checkpoint Schema", "Sidecar File Information".
 """
@@ -32,10 +32,10 @@ _NO_SPARES: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A checkpoint whose small actions are read and whose file actions wait to be asked for.
+    """A checkpoint with its small actions in memory; file actions are read on demand.
 
-    `actions`: everything but file actions, as in a commit. `files`: the Parquet files that hold file actions;
-    `inline`: file actions of a JSON checkpoint, as ACTION_SCHEMA. `sizes`: what is known of the files' sizes in bytes.
+    `actions`: all JSON actions except file actions. `files`: the Parquet files with file actions. `inline`: file
+    actions of a JSON checkpoint, in ACTION_SCHEMA. `sizes`: known sizes of the files in bytes.
     """
 
     version: int
@@ -45,10 +45,10 @@ class Checkpoint:
     sizes: Mapping[str, int] = field(default_factory=dict)
 
     def read(self, store: ObjectStore, action: str, columns: Sequence[str]) -> pa.Table:
-        """Columns of all `add` or `remove` actions, one row each, in an order that is the same at every call.
+        """Return columns of all `add` or `remove` actions, one row each, in the same order on every call.
 
-        `columns` are of ADD_SCHEMA or REMOVE_SCHEMA, or `stats_parsed` / `partitionValues_parsed` and paths below
-        them (`stats_parsed.minValues.id`), which come as the checkpoint has them. Memory O(rows × columns).
+        `columns` are columns of ADD_SCHEMA or REMOVE_SCHEMA, or `stats_parsed` / `partitionValues_parsed` and paths
+        below (`stats_parsed.minValues.id`). Parsed columns keep the types of the checkpoint. Memory O(rows × columns).
         Raises CorruptCheckpoint.
         """
         tables = list(self.batches(store, action, columns))
@@ -59,10 +59,10 @@ class Checkpoint:
     def batches(
         self, store: ObjectStore, action: str, columns: Sequence[str], spares: Mapping[str, str] = _NO_SPARES
     ) -> Iterator[pa.Table]:
-        """As `read`, in pieces of some ten thousand rows: memory O(one piece), whatever the checkpoint's size.
+        """Yield the rows of `read` in chunks: memory O(one chunk), for any size of checkpoint.
 
-        `spares` maps a column to one that makes it needless: it is read only where the other one has gaps, and absent
-        from the pieces in between. Raises CorruptCheckpoint.
+        `spares` maps a column to its substitute. The column is read only for row groups with gaps in the substitute,
+        and is absent from other chunks. Raises CorruptCheckpoint.
         """
         for path in self.files:
             yield from _read_parquet_actions(store, path, action, columns, spares, self.sizes.get(path))
@@ -78,10 +78,10 @@ _Gate = Callable[[Sequence[dict[str, Any]]], None]
 
 
 def open_checkpoint(store: ObjectStore, checkpoint: CheckpointFiles, gate: _Gate) -> Checkpoint:
-    """Read the small actions of `checkpoint` and find out where its file actions are.
+    """Read the small actions of `checkpoint`, and locate its file actions.
 
-    `gate` sees the small actions before any of them is trusted, and raises where the table may not be read. Raises
-    CorruptCheckpoint where a file is gone or unreadable, a sidecar is missing, or a V2 checkpoint's version
+    `gate` receives the small actions before their use, and raises if the table must not be read. Raises
+    CorruptCheckpoint if a file is missing or unreadable, if a sidecar is missing, or if the version in a V2 checkpoint
     contradicts its name.
     """
     if checkpoint.paths[0].endswith(".json"):
@@ -103,15 +103,18 @@ def open_checkpoint(store: ObjectStore, checkpoint: CheckpointFiles, gate: _Gate
 
 
 def sidecar_paths(store: ObjectStore, checkpoint: CheckpointFiles) -> tuple[str, ...]:
-    """The sidecars that `checkpoint` refers to, as paths in the store; whether they are there is not looked up.
+    """Return the sidecars referenced by `checkpoint`, with paths in the store. Does not check their existence.
 
-    Raises CorruptCheckpoint where the checkpoint cannot be read.
+    Raises CorruptCheckpoint if the checkpoint cannot be read.
     """
     return tuple(sidecar_sizes(store, checkpoint))
 
 
 def sidecar_sizes(store: ObjectStore, checkpoint: CheckpointFiles) -> dict[str, int | None]:
-    """As `sidecar_paths`, each with the bytes that the checkpoint says it has, None where it says nothing of use."""
+    """Return the sidecars of `sidecar_paths`, each with its size in bytes according to the checkpoint.
+
+    The size is None if absent or not an integer. Raises as `sidecar_paths` does.
+    """
     actions: list[dict[str, Any]] = []
     for path, size in zip(checkpoint.paths, checkpoint.sizes, strict=True):
         if path.endswith(".json"):
@@ -128,7 +131,7 @@ def sidecar_sizes(store: ObjectStore, checkpoint: CheckpointFiles) -> dict[str, 
 
 
 def add_type(store: ObjectStore, path: str) -> pa.StructType | None:
-    """The type of the column `add` in a Parquet file of a checkpoint, None where it has none.
+    """Return the type of the column `add` in a Parquet file of a checkpoint, None if the file has no such column.
 
     Raises CorruptCheckpoint.
     """
@@ -138,7 +141,7 @@ def add_type(store: ObjectStore, path: str) -> pa.StructType | None:
 
 
 def count_rows(store: ObjectStore, path: str) -> int:
-    """The actions in a Parquet file of a checkpoint, by its footer. Raises CorruptCheckpoint."""
+    """Return the number of actions in a Parquet file of a checkpoint, from its footer. Raises CorruptCheckpoint."""
     file, _ = open_parquet_of(store, path)
     with closing(file):
         return int(file.metadata.num_rows)
@@ -169,7 +172,7 @@ def _with_sidecars(
 
 def _sidecar_name(node: Any, checkpoint: CheckpointFiles) -> str:
     path = node.get("path") if isinstance(node, dict) else None
-    # Sidecars always are in the table's own directory, whatever an absolute path says.
+    # Sidecars are always in the table's own directory, even if an absolute path names another one.
     name = unquote(path).rpartition("/")[2] if isinstance(path, str) else ""
     if name in ("", ".", "..") or "\0" in name:
         raise CorruptCheckpoint(f"{checkpoint.paths[0]}: a sidecar without the path of a file: {node}")
@@ -183,7 +186,7 @@ def _read(store: ObjectStore, path: str) -> bytes:
         raise CorruptCheckpoint(f"{store.root_url}: {path} is gone", error_class="DELTA_MISSING_PART_FILES") from error
 
 
-# Damaged text shows as UnicodeDecodeError, which is a ValueError.
+# Damaged text raises UnicodeDecodeError, a ValueError.
 _UNREADABLE = (pa.ArrowException, OSError, ValueError)
 
 
@@ -194,9 +197,9 @@ def _damaged(store: ObjectStore, path: str, how: str, error: Exception) -> Corru
 def open_parquet_of(
     store: ObjectStore, path: str, size_bytes: int | None = None
 ) -> tuple[pq.ParquetFile, tuple[RowGroup, ...]]:
-    """The Parquet file of a checkpoint at `path`, and its row groups. Raises CorruptCheckpoint.
+    """Open the Parquet file of a checkpoint at `path`; return the file and its row groups. Raises CorruptCheckpoint.
 
-    `size_bytes`, the size that it had, spares asking for it; one that was written anew since is found by asking.
+    `size_bytes`, the known size, saves a request. If the file was rewritten since, its new size is requested.
     """
     try:
         return open_parquet(store.open_file(path, size_bytes))
@@ -223,13 +226,13 @@ def _small_parquet_actions(
                     nodes = [_plain(node) for node in column.drop_null().to_pylist()]
                 except _UNREADABLE as error:
                     raise _damaged(store, path, f"is damaged in {name}", error) from error
-                # Some writers leave a struct of nulls where the action is absent.
+                # Some writers write a struct of nulls for an absent action.
                 actions += [{name: node} for node in nodes if node]
     return actions
 
 
 def _action_type(store: ObjectStore, file: pq.ParquetFile, path: str, action: str) -> pa.StructType | None:
-    """The type of the action's column, None where the file has none."""
+    """Return the type of the action's column, None if the file has no such column. Raises CorruptCheckpoint."""
     if action not in file.schema_arrow.names:
         return None
     found = file.schema_arrow.field(action).type
@@ -239,12 +242,12 @@ def _action_type(store: ObjectStore, file: pq.ParquetFile, path: str, action: st
 
 
 def _groups_with(file: pq.ParquetFile, groups: Sequence[RowGroup], action: str) -> list[int]:
-    """The row groups that may hold an action of the kind, by the null counts in the footer."""
+    """Return the row groups possibly containing the action, based on the null counts in the footer."""
     leaves = _leaves(file, action)
     found = []
     for number, group in enumerate(groups):
         counts = [-1 if (nulls := group.columns[leaf].null_count) is None else nulls for leaf in leaves]
-        # A leaf below a list or a map counts its own slots, hence only plain leaves prove an absence.
+        # Null counts below a list or a map are per element, so only plain leaves prove the absence.
         if any(count < group.num_rows for count in counts):
             found.append(number)
     return found
@@ -274,7 +277,7 @@ def _read_parquet_actions(
         for group in _groups_with(file, groups, action):
             wanted = [c for c in present if c not in spares or _has_gaps(file, groups[group], action, spares[c])]
             read = [f"{action}.{c}" for c in dict.fromkeys([*wanted, "path"])]
-            # In batches: decoding a whole row group at once costs twice its size while it grows.
+            # Batches, because decoding a whole row group needs twice its size while buffers grow.
             batches = file.iter_batches(_batch_rows(file, groups[group], read), [group], read)
             try:
                 for batch in batches:
@@ -284,7 +287,7 @@ def _read_parquet_actions(
 
 
 def _has_gaps(file: pq.ParquetFile, group: RowGroup, action: str, column: str) -> bool:
-    """Whether some action of the row group may lack `column`, by the null counts in the footer."""
+    """Return whether an action of the row group may lack `column`, based on the null counts in the footer."""
     absent = set()
     for name in ("path", column):
         nulls = [group.columns[leaf].null_count for leaf in _leaves(file, f"{action}.{name}")]
@@ -295,7 +298,7 @@ def _has_gaps(file: pq.ParquetFile, group: RowGroup, action: str, column: str) -
 
 
 def _batch_rows(file: pq.ParquetFile, group: RowGroup, columns: Sequence[str]) -> int:
-    """How many rows of the row group to decode at once: fewer where they are wide."""
+    """Return the number of rows of the row group to decode in one batch: fewer for wide rows."""
     leaves = [leaf for column in columns for leaf in _leaves(file, column)]
     size = sum(group.columns[leaf].uncompressed_bytes for leaf in leaves)
     row_bytes = size // max(1, group.num_rows)
@@ -303,13 +306,13 @@ def _batch_rows(file: pq.ParquetFile, group: RowGroup, columns: Sequence[str]) -
 
 
 def _leaves(file: pq.ParquetFile, path: str) -> list[int]:
-    """The numbers of the leaf columns at `path` and below it."""
+    """Return the numbers of the leaf columns at `path` and below."""
     schema = file.metadata.schema
     return [i for i in range(file.metadata.num_columns) if f"{schema.column(i).path}.".startswith(f"{path}.")]
 
 
 def _unnested(chunk: pa.StructArray, action: str, columns: Sequence[str]) -> pa.Table:
-    """The fields of the rows that hold the action, as columns; what the file lacks is null."""
+    """Return the fields of the rows with the action, one column each. Fields missing from the file are null."""
     present = {chunk.type.field(i).name: chunk.field(i) for i in range(chunk.type.num_fields)}
     schema = _SCHEMAS[action]
     arrays: dict[str, pa.Array] = {}
@@ -320,7 +323,7 @@ def _unnested(chunk: pa.StructArray, action: str, columns: Sequence[str]) -> pa.
                 arrays[name] = pa.nulls(len(chunk), wanted)
         else:
             arrays[name] = present[name] if wanted is None else _conform(present[name], wanted)
-    # Parquet does not see to it that text is UTF-8; what is not would only fail later, far from its file.
+    # Parquet does not enforce UTF-8. Validate here, because a later failure would not name the file.
     for array in (present["path"], *arrays.values()):
         array.validate(full=True)
     keep = np.asarray(chunk.is_valid()) & np.asarray(present["path"].is_valid())
@@ -342,7 +345,7 @@ def _conform(array: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def _plain(node: Any) -> Any:
-    """An Arrow struct value without its nulls, maps as objects: the same as the action in JSON."""
+    """Return an Arrow struct value in the form of the JSON action: without nulls, maps converted to objects."""
     if isinstance(node, dict):
         return {key: _plain(value) for key, value in node.items() if value is not None}
     return node

@@ -1,4 +1,4 @@
-"""What a checkpoint's columns are, and actions as their rows.
+"""The columns of checkpoints, and the conversion of actions to rows.
 
 Source: delta-protocol.md "Checkpoints", "Checkpoint Schema".
 """
@@ -68,11 +68,11 @@ _REMOVE_TYPE = pa.struct(list(REMOVE_SCHEMA))
 
 
 class AddColumnLayout:
-    """In which forms the checkpoints of a table hold what is known of its files; columns go by physical names.
+    """The layout of the column `add` in the checkpoints of a table: forms of statistics and partition values.
 
-    Statistics stand as JSON unless `delta.checkpoint.writeStatsAsJson` is false, as columns where
-    `delta.checkpoint.writeStatsAsStruct` is true. The schema is looked at only where a form needs it: raises
-    InvalidSchema then, and CorruptTable for a property that is neither true nor false.
+    Columns have physical names. Statistics are written in JSON unless `delta.checkpoint.writeStatsAsJson` is false, and
+    in columns if `delta.checkpoint.writeStatsAsStruct` is true. The schema is parsed only if a form needs it. Raises
+    InvalidSchema then, and CorruptTable for a property neither true nor false.
     """
 
     def __init__(self, snapshot: LogSnapshot) -> None:
@@ -87,10 +87,10 @@ class AddColumnLayout:
 
     @cached_property
     def stats(self) -> pa.StructType | None:
-        """The type of `stats_parsed`, None where statistics are not held as columns.
+        """The type of `stats_parsed`, None if statistics are not written in columns.
 
-        Of all columns where JSON does not hold them, so that none is lost, else of those that writers collect
-        statistics of.
+        Covers all columns if JSON is off, so that no statistics are lost, else the columns with statistics from
+        writers.
         """
         if not self.struct_stats:
             return None
@@ -100,7 +100,7 @@ class AddColumnLayout:
 
     @cached_property
     def partition_types(self) -> tuple[tuple[str, DataType], ...]:
-        """The partition columns that stand typed in `partitionValues_parsed`."""
+        """The partition columns with typed values in `partitionValues_parsed`."""
         return self._partitions if self.struct_stats else ()
 
     @cached_property
@@ -116,13 +116,13 @@ class AddColumnLayout:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The columns of an older checkpoint from which `add_rows` makes rows of this form."""
+        """The columns read from an older checkpoint, from which `add_rows` builds rows in this layout."""
         stats = ("stats", "stats_parsed") if self.json_stats or self.struct_stats else ()
         return (*(name for name in ADD_SCHEMA.names if name not in ("stats", "dataChange")), *stats)
 
     @property
     def spares(self) -> Mapping[str, str]:
-        """Which of `sources` another one makes needless, see `Checkpoint.batches`."""
+        """The columns of `sources` made unnecessary by a substitute, see `Checkpoint.batches`."""
         return {} if self.struct_stats else {"stats_parsed": "stats"}
 
     @cached_property
@@ -144,24 +144,24 @@ class AddColumnLayout:
 
 
 def checkpoint_schema(form: AddColumnLayout, v2: bool) -> pa.Schema:
-    """The columns of a checkpoint file."""
+    """Return the columns of a checkpoint file."""
     fields = [pa.field(name, kind) for name, kind in _SMALL_TYPES.items() if v2 or name not in _V2_ONLY]
     return pa.schema([*fields, *sidecar_schema(form)])
 
 
 def sidecar_schema(form: AddColumnLayout) -> pa.Schema:
-    """The columns of a sidecar file."""
+    """Return the columns of a sidecar file."""
     return pa.schema([("add", form.add_type), ("remove", _REMOVE_TYPE)])
 
 
 def small_rows(name: str, actions: Sequence[Mapping[str, Any]]) -> pa.StructArray:
-    """The actions of the kind `name` (each as in JSON, `{name: {…}}`) as values of the column `name`."""
+    """Return the actions of the kind `name` (JSON, `{name: {…}}`) in a struct array for the column `name`."""
     kind = _SMALL_TYPES[name]
     return pa.array([_arrow_value(action[name], kind) for action in actions], kind)
 
 
 def protocol_action(protocol: Protocol) -> dict[str, Any]:
-    """`protocol` as a checkpoint holds it: lists of features exactly where its versions say that there are some."""
+    """Return the `protocol` action for a checkpoint, with feature lists only if its versions require the lists."""
     node: dict[str, Any] = {
         "minReaderVersion": protocol.min_reader_version,
         "minWriterVersion": protocol.min_writer_version,
@@ -174,11 +174,11 @@ def protocol_action(protocol: Protocol) -> dict[str, Any]:
 
 
 def add_rows(files: pa.Table, form: AddColumnLayout, zone: str = "UTC") -> pa.StructArray:
-    """Live files as values of the column `add`: they have changed no data by being written down again.
+    """Return live files in a struct array for the column `add`, with `dataChange` false.
 
-    `files` has the columns `form.sources`; `stats_parsed` may be absent. Statistics that stand there in one form only
-    are turned into the other. Partition values without a time zone are taken in `zone`. Raises CorruptLog for a
-    partition value that is none of its type.
+    `files` has the columns `form.sources`; `stats_parsed` may be absent. Statistics present in one form only are
+    converted to the other. Partition values without a time zone are interpreted in `zone`. Raises CorruptLog for a
+    partition value not valid for its type.
     """
     columns: dict[str, pa.Array] = {
         name: _one(files[name]) for name in files.column_names if name not in ("stats", "stats_parsed", "dataChange")
@@ -195,14 +195,14 @@ def add_rows(files: pa.Table, form: AddColumnLayout, zone: str = "UTC") -> pa.St
 
 
 def remove_rows(tombstones: pa.Table) -> pa.StructArray:
-    """Tombstones (REMOVE_SCHEMA) as values of the column `remove`: without statistics and tags."""
+    """Return tombstones (REMOVE_SCHEMA) in a struct array for the column `remove`, without statistics and tags."""
     columns = {name: _one(tombstones[name]) for name in REMOVE_SCHEMA.names if name != "dataChange"}
     columns["dataChange"] = pa.repeat(pa.scalar(False), tombstones.num_rows)
     return pa.StructArray.from_arrays([columns[f.name] for f in _REMOVE_TYPE], fields=list(_REMOVE_TYPE))
 
 
 def _most_leaves(snapshot: LogSnapshot) -> int | None:
-    """How many leaf columns writers collect statistics of, from the first one on; None where any may be."""
+    """Return the number of leading leaf columns with statistics from writers, None for any column."""
     properties = snapshot.properties
     if DATA_SKIPPING_STATS_COLUMNS in properties or clustering.DOMAIN in snapshot.domain_metadata:
         return None
@@ -214,17 +214,20 @@ def _json_stats(files: pa.Table, form: AddColumnLayout) -> pa.Array:
     texts = _one(files["stats"]).cast(pa.string())
     if "stats_parsed" not in files.column_names or not texts.null_count:
         return texts
-    # Their types are those of the file, which may not tell times with a zone from others.
+    # The types in the file may not distinguish timestamps with and without a time zone.
     return pc.coalesce(texts, stats_to_json(conform_stats(_one(files["stats_parsed"]), form.all_stats)))
 
 
 def _parsed_stats(files: pa.Table, wanted: pa.StructType, prefer_json: bool) -> pa.Array:
-    """The statistics as columns; `prefer_json` where JSON is given up, which may know of more columns."""
+    """Return the statistics in columns.
+
+    With `prefer_json`, JSON statistics win, because they are not written again and may cover more columns.
+    """
     texts = _one(files["stats"]).cast(pa.string())
     if "stats_parsed" not in files.column_names:
         return parse_stats(texts, wanted)
     found = conform_stats(_one(files["stats_parsed"]), wanted)
-    # Some writers leave a struct of nulls where there are no statistics.
+    # Some writers write a struct of nulls for missing statistics.
     known = pc.struct_field(found, "numRecords").is_valid()
     taken = texts.is_null() if prefer_json else pc.or_(known, texts.is_null())
     if not pc.any(pc.invert(taken)).as_py():

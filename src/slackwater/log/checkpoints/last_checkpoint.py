@@ -1,4 +1,4 @@
-"""`_last_checkpoint`: a hint to where the listing of the log may begin, never a fact.
+"""The file `_last_checkpoint`: a hint for the start of a log listing, possibly stale or wrong.
 
 Source: delta-protocol.md "Last Checkpoint File", "Last Checkpoint File Schema", "JSON checksum".
 """
@@ -16,7 +16,7 @@ from slackwater.protocol.actions.json_checksum import checksum
 from slackwater.storage.store import ObjectStore
 
 LAST_CHECKPOINT = "_delta_log/_last_checkpoint"
-# What Hadoop's local file system leaves beside a file, and compares with it at every read.
+# Checksum file of Hadoop's local file system, compared with the file on every read.
 _HADOOP_CHECKSUM = "_delta_log/._last_checkpoint.crc"
 _CHECKPOINT_KINDS = (
     LogFileKind.CHECKPOINT_CLASSIC,
@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LastCheckpoint:
-    """Where the last checkpoint was when its writer said so; `parts` for a multi-part one."""
+    """The version of the last checkpoint when the hint was written; `parts` for a multi-part checkpoint."""
 
     version: int
     parts: int | None = None
@@ -36,10 +36,10 @@ class LastCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointInfo:
-    """A checkpoint that was written and found whole.
+    """A checkpoint written and verified.
 
-    `path`: its file, in `_delta_log`; `sidecars`: those it refers to, of which `reused_sidecars` were there before, all
-    as paths in the store. `num_actions`, `size_bytes` and `num_add_files` count what is in the sidecars too.
+    `path`: its file in `_delta_log`. `sidecars`: the referenced sidecars; `reused_sidecars`: the subset from an older
+    checkpoint. All paths are paths in the store. `num_actions`, `size_bytes` and `num_add_files` include the sidecars.
     """
 
     version: int
@@ -52,7 +52,7 @@ class CheckpointInfo:
 
 
 def read_last_checkpoint(store: ObjectStore) -> LastCheckpoint | None:
-    """The hint, or None where it is absent, is not JSON, has no version, or does not match its own checksum."""
+    """Return the hint. None if absent, not JSON, without a version, or with a wrong checksum."""
     try:
         data = store.read(LAST_CHECKPOINT)
     except ObjectNotFound:
@@ -73,9 +73,10 @@ def read_last_checkpoint(store: ObjectStore) -> LastCheckpoint | None:
 
 
 def write_last_checkpoint(store: ObjectStore, info: CheckpointInfo) -> bool:
-    """Point `_last_checkpoint` at the checkpoint `info`; False where it names a newer one, and stays unchanged.
+    """Point `_last_checkpoint` at the checkpoint `info`. Return False if it names a newer checkpoint.
 
-    A hint at a newer version that has no checkpoint is wrong and is replaced. Raises StorageError.
+    In this case, the hint stays unchanged. A hint at a newer version without a checkpoint is wrong, and is replaced.
+    Raises StorageError.
     Source: delta-protocol.md "Last Checkpoint File Schema".
     """
     hint = read_last_checkpoint(store)

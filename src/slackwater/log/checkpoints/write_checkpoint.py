@@ -1,4 +1,4 @@
-"""Writing checkpoints, in a stream: V1 and V2, classic and UUID-named, with sidecars.
+"""Streaming checkpoint writer: V1 and V2, classic and UUID-named, with sidecars.
 
 Source: delta-protocol.md "Checkpoints", "Checkpoint Specs", "Checkpoint Naming Scheme", "Action Reconciliation".
 """
@@ -47,16 +47,16 @@ from slackwater.storage.store import ObjectStore
 
 V2_FEATURE = "v2Checkpoint"
 SIDECAR_ACTIONS = 100_000
-"""How many actions a sidecar holds at most, where nothing else is said."""
+"""Default maximum number of actions in a sidecar."""
 
 _Group = tuple[str, Sequence[dict[str, Any]]]
 
 
 class CheckpointLayout(str, Enum):
-    """What a checkpoint is made of and called. All but `V1` need the feature v2Checkpoint.
+    """The format and name of a checkpoint. All layouts except `V1` need the feature v2Checkpoint.
 
-    `V2` and `V2_JSON` have a unique name; `V2_CLASSIC` is found, and refused with a clear error, by clients that do not
-    know V2 checkpoints, and should be written now and then for their sake.
+    `V2` and `V2_JSON` have a unique name. Clients without support for V2 checkpoints find `V2_CLASSIC`, and reject it
+    with a clear error. Write one now and then for such clients.
     """
 
     V1 = "v1"
@@ -74,14 +74,14 @@ def write_checkpoint(
     zone: str = "UTC",
     new_uuid: Callable[[], uuid.UUID] = uuid.uuid4,
 ) -> CheckpointInfo:
-    """Write a checkpoint of the version that `snapshot` is; it is found whole before this returns.
+    """Write a checkpoint of the version of `snapshot`, and verify it before the return.
 
-    The layout is `V2` where `delta.checkpointPolicy` says so and the table supports it, else `V1`. Tombstones and
-    transaction identifiers whose retention has passed at `now_ms` are left out, removed metadata domains too. Sidecars
-    of the checkpoint before are referred to again where nothing in them changed. `zone` is taken for partition values
-    without one. Memory O(one row group + the commits since the checkpoint before). `_last_checkpoint` is left to
-    `write_last_checkpoint`. Raises InvalidArgument for a layout that the table does not support or a version whose
-    commit is not in the log, CorruptTable and its kinds, StorageError.
+    The layout is `V2` if `delta.checkpointPolicy` requests it and the table supports it, else `V1`. Tombstones and
+    transaction identifiers past their retention at `now_ms` are omitted, and so are removed metadata domains. Unchanged
+    sidecars of the previous checkpoint are referenced again. Partition values without a time zone are interpreted in
+    `zone`. Memory O(one row group + the commits since the previous checkpoint). Does not write `_last_checkpoint`, see
+    `write_last_checkpoint`. Raises InvalidArgument for a layout not supported by the table or a version without a
+    commit in the log, CorruptTable and its kinds, StorageError.
     """
     chosen = _layout(snapshot, layout)
     if sidecar_actions < 1:
@@ -100,7 +100,7 @@ def write_checkpoint(
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """`num_rows` and `size_bytes` are of the checkpoint's own file, without its sidecars."""
+    """A written checkpoint. `num_rows` and `size_bytes` describe its own file, without sidecars."""
 
     info: CheckpointInfo
     num_rows: int
@@ -153,7 +153,7 @@ class _Work:
             ]
             data = self._top_level(top, layout, form)
         except BaseException:
-            # Nothing refers to them yet; from the next line on something may.
+            # No checkpoint refers to the sidecars before `_publish`, so they can be deleted.
             writer.discard()
             raise
         path = self._publish(data, layout)
@@ -171,7 +171,7 @@ class _Work:
         return _Written(info, num_rows, size)
 
     def _reused(self, form: AddColumnLayout) -> tuple[list[Sidecar], Checkpoint | None]:
-        """The sidecars to refer to again, and the checkpoint before without them."""
+        """Return the sidecars to reference again, and the previous checkpoint without these sidecars."""
         state = self.snapshot.state
         if state.checkpoint is None:
             return [], None
@@ -184,10 +184,10 @@ class _Work:
         return reused, replace(state.checkpoint, files=rest)
 
     def _top_level(self, groups: Sequence[_Group], layout: CheckpointLayout, form: AddColumnLayout) -> bytes | Path:
-        """The bytes of a JSON file, or the local path of a Parquet file."""
+        """Return the bytes of a JSON file, or the local path of a Parquet file."""
         if layout is CheckpointLayout.V2_JSON:
             return b"".join(orjson.dumps(action) + b"\n" for _, actions in groups for action in actions)
-        # File actions are in the sidecars, but other engines want to see their columns here as well.
+        # The schema includes file actions, although they are in sidecars, because other engines expect the columns.
         file = ActionParquetWriter(self._local_path(), checkpoint_schema(form, v2=True))
         _append_small(file, groups)
         file.close()
@@ -207,7 +207,7 @@ class _Work:
         return path
 
     def _publish_classic(self, path: str, file: Path) -> None:
-        # Of a file that is replaced, Hadoop's checksum would make the new one unreadable for a JVM.
+        # Hadoop's checksum of a replaced file would make the new file unreadable for a JVM.
         parent, _, name = path.rpartition("/")
         self.snapshot.store.delete([f"{parent}/.{name}.crc"])
         self.snapshot.store.put_file(path, file)
@@ -218,7 +218,7 @@ class _Work:
     def _small_actions(self) -> list[_Group]:
         state = self.snapshot.state
         retention_ms = self.snapshot.properties.duration_ms(SET_TRANSACTION_RETENTION)
-        # One without a time is of unknown age: to forget it could let a write be done twice.
+        # An identifier without a time has an unknown age. Dropping it could let a write run twice.
         kept = [
             transaction
             for transaction in state.transactions.values()
@@ -266,11 +266,11 @@ def _append_small(file: ActionParquetWriter, groups: Sequence[_Group]) -> None:
 
 
 def _verify(store: ObjectStore, written: _Written) -> None:
-    """Raise CorruptCheckpoint unless what is stored is whole."""
+    """Raise CorruptCheckpoint unless the stored checkpoint is complete."""
     info = written.info
     missing = missing_sidecars(store, info.sidecars)
     if missing:
-        # Only a cleanup that overtook this checkpoint deletes them; without them no reader could read it.
+        # A concurrent cleanup deleted the sidecars. Without them no reader can read the checkpoint.
         store.delete([info.path])
         raise CorruptCheckpoint(
             f"{store.root_url}: sidecar {missing[0]} was deleted while a checkpoint referred to it anew; the "
@@ -280,7 +280,7 @@ def _verify(store: ObjectStore, written: _Written) -> None:
     if meta is None:
         raise CorruptCheckpoint(f"{store.root_url}: {info.path} is gone right after it was written")
     found = count_rows(store, info.path) if info.path.endswith(".parquet") else written.num_rows
-    # Of another size it is the file of another writer, who was there after us under the same name: as good as ours.
+    # A different size means another writer replaced the file by its own checkpoint of this version, which is valid.
     if meta.size_bytes == written.size_bytes and found != written.num_rows:
         raise CorruptCheckpoint(
             f"{store.root_url}: {info.path} was to hold {written.num_rows} actions, its footer counts {found}"

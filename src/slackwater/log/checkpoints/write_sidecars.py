@@ -1,4 +1,4 @@
-"""The sidecars of a V2 checkpoint: those of the one before are kept where nothing in them changed, the rest is written.
+"""Sidecars of a V2 checkpoint: reuses unchanged sidecars of the previous checkpoint, and writes the remaining actions.
 
 Source: delta-protocol.md "Sidecar Files", "Sidecar File Information", "V2 Spec".
 """
@@ -23,13 +23,13 @@ from slackwater.log.files.action_parquet_writer import ActionParquetWriter
 from slackwater.protocol.actions.paths import encode_path
 from slackwater.storage.store import ObjectStore
 
-# More sidecars than this that are less than half full are written anew, as one.
+# More sidecars than this, each less than half full, are rewritten together.
 _MOST_SMALL = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Sidecar:
-    """A sidecar, `path` in the store: size in bytes, time of its making in ms, how many actions of each kind."""
+    """A sidecar at `path` in the store: size in bytes, modification time in ms, number of actions of each kind."""
 
     path: str
     size_bytes: int
@@ -39,11 +39,11 @@ class Sidecar:
 
     @property
     def num_actions(self) -> int:
-        """All its actions."""
+        """The number of adds and removes."""
         return self.num_adds + self.num_removes
 
     def to_json(self) -> dict[str, Any]:
-        """The `sidecar` action that refers to it, by its name alone."""
+        """Return the `sidecar` action for this file, with the file name alone."""
         name = encode_path(self.path.rpartition("/")[2])
         return {
             "sidecar": {"path": name, "sizeInBytes": self.size_bytes, "modificationTime": self.modified_ms, "tags": {}}
@@ -58,11 +58,11 @@ def reusable_sidecars(
     oldest_deletion_ms: int,
     sidecar_actions: int,
 ) -> list[Sidecar]:
-    """The sidecars of `checkpoint` that hold, unchanged, nothing but actions of the version that `newest` leads to.
+    """Return the sidecars of `checkpoint` whose actions are all still part of the version of `newest`.
 
-    None of their files is in `newest`, no tombstone is older than `oldest_deletion_ms`, their adds have the `form`.
-    Many that are far from `sidecar_actions` are not among them, so that checkpoints do not fall into ever more pieces.
-    Raises CorruptCheckpoint.
+    None of their files is in `newest`, no tombstone is older than `oldest_deletion_ms`, and their adds have the layout
+    `form`. If more than eight of the sidecars have fewer than half of `sidecar_actions`, the small ones are left out,
+    so that checkpoints do not fragment. Raises CorruptCheckpoint.
     """
     reusable = []
     for path in checkpoint.files:
@@ -74,9 +74,10 @@ def reusable_sidecars(
 
 
 class SidecarWriter:
-    """Writes file actions to new sidecars of at most `sidecar_actions`, one kind of action in each.
+    """Writes file actions to new sidecars of at most `sidecar_actions` actions, one kind of action in each.
 
-    Adds and tombstones lie apart, since tombstones expire. `directory` is for files on their way.
+    Adds and tombstones are in separate sidecars, because tombstones expire. `directory` holds files before their
+    upload.
     """
 
     def __init__(
@@ -97,7 +98,7 @@ class SidecarWriter:
         self._new_uuid = new_uuid
 
     def write(self, action: str, pieces: Iterable[pa.StructArray]) -> None:
-        """Write the `pieces`, values of the column `action`, to as many sidecars as they need. Raises StorageError."""
+        """Write `pieces`, values of the column `action`, to the required number of sidecars. Raises StorageError."""
         file: ActionParquetWriter | None = None
         held = 0
         for piece in pieces:
@@ -115,7 +116,10 @@ class SidecarWriter:
             self._finish(file, action)
 
     def discard(self) -> None:
-        """Delete what was written, where no checkpoint refers to it yet; cleanup does so where the store refuses."""
+        """Delete the written sidecars before a checkpoint refers to them.
+
+        If the store fails, a later log cleanup deletes the sidecars.
+        """
         with contextlib.suppress(StorageError):
             self._store.delete([sidecar.path for sidecar in self.written])
         self.written = []
@@ -124,21 +128,21 @@ class SidecarWriter:
         file.close()
         path, size = f"{SIDECARS}/{file.path.name}", file.path.stat().st_size
         adds = file.num_actions if action == "add" else 0
-        # First in the list: an upload whose answer was lost is to be discarded too.
+        # Listed before the upload, so that `discard` also deletes an upload with a lost response.
         self.written.append(Sidecar(path, size, self._now_ms, adds, file.num_actions - adds))
         self._store.put_file(path, file.path)
         file.path.unlink()
 
 
 def missing_sidecars(store: ObjectStore, paths: Sequence[str]) -> list[str]:
-    """Those of `paths` that are not there."""
+    """Return the paths in `paths` without a file."""
     return [path for path in paths if store.head(path) is None]
 
 
 def _unchanged(
     checkpoint: Checkpoint, path: str, newest: pa.Table, store: ObjectStore, oldest_deletion_ms: int
 ) -> Sidecar | None:
-    """The sidecar, None where one of its actions is overridden or has expired."""
+    """Return the sidecar, None if one of its actions is overridden or has expired."""
     alone = replace(checkpoint, files=(path,), inline=None)
     counts = {"add": 0, "remove": 0}
     for action, columns in (("add", []), ("remove", ["deletionTimestamp"])):
@@ -155,7 +159,7 @@ def _unchanged(
 
 
 def is_kept(tombstones: pa.Table, oldest_deletion_ms: int) -> pa.ChunkedArray:
-    """For each tombstone, whether it has not expired; one without a time has."""
+    """Return for each tombstone whether it has not expired. A tombstone without a time has expired."""
     return pc.greater_equal(tombstones["deletionTimestamp"], oldest_deletion_ms).fill_null(False)
 
 
@@ -171,7 +175,10 @@ def _has_form(store: ObjectStore, path: str, form: AddColumnLayout) -> bool:
 
 
 def _agree(found: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether fields that both types have are of one type: columns come and go, types are widened."""
+    """Return whether the fields common to both types have equal types.
+
+    Columns may be added or dropped. A widened type does not agree.
+    """
     if not pa.types.is_struct(found) or not pa.types.is_struct(wanted):
         return bool(found == wanted)
     return all(_agree(f.type, wanted.field(f.name).type) for f in found if wanted.get_field_index(f.name) >= 0)

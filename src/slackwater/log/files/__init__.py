@@ -1,1 +1,1 @@
-"""The other files of a log directory: actions in JSON, compactions, version checksums, and what is deleted of them."""
+"""Other log files: JSON and Parquet action writers, compactions, version checksums, and log cleanup."""

@@ -1,6 +1,6 @@
-"""File actions of an Arrow table as lines of JSON, a column at a time: what a commit of very many files is made of.
+"""Column-wise conversion of Arrow file actions to JSON lines, for commits of very many files.
 
-The lines are those of `AddFile.to_json` and `RemoveFile.to_json`, byte for byte.
+The lines equal the output of `AddFile.to_json` and `RemoveFile.to_json`, byte for byte.
 Source: delta-protocol.md "Add File and Remove File".
 """
 
@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from slackwater.protocol.actions.deletion_vectors import DeletionVectorDescriptor
 
-# What is worked on at a time should fit a processor's cache.
+# Rows per batch, small enough for the processor's cache.
 _ROWS = 4_096
 _FIRST_PRINTABLE = 0x20
 _MOST_THREADS = 4
@@ -29,7 +29,7 @@ _MOST_THREADS = 4
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """An action: its fields that are always there, null or not, and those that are left out where they are null."""
+    """A kind of action: `fields` are always written, possibly null; `optional` fields are omitted if null."""
 
     name: str
     fields: Sequence[str]
@@ -49,17 +49,17 @@ _REMOVE = _Kind(
 
 
 def add_lines(files: pa.Table) -> Iterator[memoryview]:
-    """The `add` of each of `files` (columns of ADD_SCHEMA) as a line of JSON, in their order; many lines a piece."""
+    """Yield the `add` of each of `files` (columns of ADD_SCHEMA) in a line of JSON, in order, many lines per chunk."""
     return _pieces(_ADD, [files])
 
 
 def lines_of_adds(tables: Iterable[pa.Table]) -> Iterator[memoryview]:
-    """As `add_lines`, of files in many `tables`: the next one is read while lines are made of those before."""
+    """Yield lines like `add_lines` for many `tables`. The next table is read while lines are built."""
     return _pieces(_ADD, _ahead(iter(tables)))
 
 
 def remove_lines(files: pa.Table) -> Iterator[memoryview]:
-    """The `remove` of each of `files` (columns of REMOVE_SCHEMA, `stats` and `tags`), as `add_lines`."""
+    """Yield lines like `add_lines`: the `remove` of each of `files` (columns of REMOVE_SCHEMA, `stats`, `tags`)."""
     return _pieces(_REMOVE, [files])
 
 
@@ -79,10 +79,10 @@ def _batches(kind: _Kind, tables: Iterable[pa.Table]) -> Iterator[pa.RecordBatch
 def _pieces(kind: _Kind, tables: Iterable[pa.Table]) -> Iterator[memoryview]:
     threads = min(_MOST_THREADS, os.cpu_count() or 1)
     coming: deque[Future[memoryview]] = deque()
-    # The kernels of Arrow let other threads run.
+    # Threads help because Arrow's kernels release the GIL.
     with ThreadPoolExecutor(threads) as pool:
         for batch in _batches(kind, tables):
-            # No more is made than will soon be asked for: memory that is used again is faster than fresh one.
+            # Bounds the lines built ahead, because reused memory is faster than fresh memory.
             if len(coming) > threads:
                 yield coming.popleft().result()
             coming.append(pool.submit(_piece, kind, batch))
@@ -105,9 +105,9 @@ def _piece(kind: _Kind, files: pa.RecordBatch) -> memoryview:
 
 
 def _parts(column: pa.Array, keeps_nulls: bool = False) -> list[str | pa.Array]:
-    """Texts that make the values' JSON one behind the other; null for null, or the text `null`."""
+    """Return texts that concatenate to the JSON of the values. Null stays null, or becomes the text `null`."""
     if pa.types.is_map(column.type) and _has_single_entries(column):
-        # Of partition values that is the rule.
+        # The common case for partition values.
         keys, values = _entries(column)
         return ['{"', _escaped(keys), '":"', _escaped(values), '"}']
     if not pa.types.is_string(column.type):
@@ -122,7 +122,7 @@ def _or_null(texts: pa.Array, keeps_nulls: bool) -> pa.Array:
 
 
 def _json_of(column: pa.Array) -> pa.Array:
-    """Values other than texts as JSON; null for null."""
+    """Return JSON for values of other types, null for null."""
     if pa.types.is_struct(column.type):
         return _one_by_one(column, lambda node: DeletionVectorDescriptor.from_json(node).to_json())
     if not pa.types.is_map(column.type):
@@ -137,13 +137,13 @@ def _json_of(column: pa.Array) -> pa.Array:
 
 
 def _has_single_entries(maps: pa.MapArray) -> bool:
-    """Whether each of `maps` is there and has one entry, whose value is no null."""
+    """Return whether each of `maps` is valid and has exactly one entry, with a non-null value."""
     is_single = maps.null_count == 0 and (np.diff(maps.offsets.to_numpy()) == 1).all()
     return bool(is_single and _entries(maps)[1].null_count == 0)
 
 
 def _entries(maps: pa.MapArray) -> tuple[pa.Array, pa.Array]:
-    """The keys and the values of all maps."""
+    """Return the keys and the values of all maps."""
     offsets = maps.offsets.to_numpy()
     first, last = int(offsets[0]), int(offsets[-1])
     return maps.keys[first:last], maps.items[first:last]
@@ -155,12 +155,12 @@ def _one_by_one(column: pa.Array, node_of: Callable[[Any], Any]) -> pa.Array:
 
 
 def _joined(*parts: str | pa.Array) -> pa.Array:
-    """The parts of each row in one text; null where one of them is."""
+    """Return the concatenated parts of each row, null if one part is null."""
     return pc.binary_join_element_wise(*parts, "")
 
 
 def _escaped(texts: pa.Array) -> pa.Array:
-    """Texts as JSON has them between its quotes; null for null."""
+    """Return texts escaped for JSON, without the quotes; null for null."""
     data = _bytes_of(texts)
     if not len(data):
         return texts
@@ -174,12 +174,12 @@ def _escaped(texts: pa.Array) -> pa.Array:
         return texts
     if texts.null_count:
         return pc.replace_substring(pc.replace_substring(texts, "\\", "\\\\"), '"', '\\"')
-    # All as one text: each sign that JSON escapes gets a backslash, so that it is known where each text ends.
+    # Escapes all texts in one call. Each escaped character gains one backslash, which gives the new offsets.
     return _moved(texts, orjson.dumps(str(data, "utf-8")), is_longer)
 
 
 def _moved(texts: pa.Array, escaped: bytes, is_longer: npt.NDArray[np.bool_]) -> pa.Array:
-    """The parts of `escaped`, which is between quotes: a byte longer for each of those that are in the texts."""
+    """Return the parts of `escaped`, a quoted text, with one more byte for each marked byte of the texts."""
     lengths = np.diff(_offsets_of(texts))
     held = lengths > 0
     starts = np.cumsum(lengths) - lengths
@@ -192,7 +192,7 @@ def _moved(texts: pa.Array, escaped: bytes, is_longer: npt.NDArray[np.bool_]) ->
 
 
 def _bytes_of(texts: pa.Array) -> memoryview:
-    """The bytes of all texts, one behind the other."""
+    """Return the concatenated bytes of all texts."""
     data = texts.buffers()[2]
     if data is None or not len(texts):
         return memoryview(b"")
@@ -201,5 +201,5 @@ def _bytes_of(texts: pa.Array) -> memoryview:
 
 
 def _offsets_of(texts: pa.Array) -> npt.NDArray[np.int32]:
-    """Where each of the texts, of which there are some, begins in their buffer, and where the last one ends."""
+    """Return the start offset of each text in the buffer, and the end of the last. `texts` is not empty."""
     return np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]

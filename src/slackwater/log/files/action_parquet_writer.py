@@ -1,4 +1,4 @@
-"""A Parquet file of actions, filled piece by piece on this machine before it goes to the table's store.
+"""A writer of Parquet files of actions, filled in chunks on the local disk before the upload to the table's store.
 
 Source: delta-protocol.md "Checkpoints", "Sidecar Files".
 """
@@ -17,7 +17,7 @@ from slackwater.errors import StorageError
 
 _GROUP_ROWS = 65_536
 _GROUP_BYTES = 64 * 1024 * 1024
-# Texts that repeat from file to file; of the others a dictionary would only cost time.
+# Texts repeated in many files. For other columns a dictionary only costs time.
 _REPEATED = (
     "partitionValues.key_value.key",
     "partitionValues.key_value.value",
@@ -29,10 +29,10 @@ _REPEATED = (
 
 
 class ActionParquetWriter:
-    """Collects actions, one row each, in row groups that hold one kind of action alone: memory O(two row groups).
+    """Collects actions, one row each, in row groups with a single kind of action: memory O(two row groups).
 
-    Where a kind of action is then, and that others hold none of it, can be told from the footer. A row group is
-    written while the next one is collected. Raises StorageError where the disk refuses, at the latest in `close`.
+    The null counts in the footer then show the row groups of each kind. A row group is written while the next one is
+    collected. Raises StorageError for a disk error, at the latest in `close`.
     """
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
@@ -50,7 +50,7 @@ class ActionParquetWriter:
             )
 
     def append(self, action: str, rows: pa.StructArray) -> None:
-        """Add the `rows`, values of the column `action`."""
+        """Add `rows`, values of the column `action`."""
         self.num_actions += len(rows)
         if action != self._action:
             self._flush()
@@ -62,7 +62,7 @@ class ActionParquetWriter:
             self._flush()
 
     def close(self) -> None:
-        """Finish the file, and see to it that its footer counts what was added."""
+        """Finish the file. Raises StorageError if its footer has a wrong number of rows."""
         with _explained(self.path):
             self._flush()
             self._settle()

@@ -1,4 +1,4 @@
-"""What a version amounts to: counted from its files, or carried on from the version before.
+"""Contents of a version checksum, computed from the files of a version or from the previous checksum and a commit.
 
 Source: the public protocol's "Version Checksum File".
 """
@@ -21,14 +21,14 @@ from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protoc
 from slackwater.protocol.features.in_commit_timestamps import is_enabled
 from slackwater.protocol.table_configuration import TableConfiguration
 
-# Longer lists stay out: the file is written and read with every commit.
+# Longer lists are omitted, because the file is written and read with every commit.
 _MOST_LISTED = 100
 
 
 def file_totals(snapshot: LogSnapshot) -> tuple[int, int]:
-    """How many live files the snapshot has, and their bytes; by its checksum where that spares reading a checkpoint.
+    """Return the number of live files and their bytes, from the checksum if this avoids reading a checkpoint.
 
-    A checksum counts only where it names the snapshot's own protocol and metadata. Raises CorruptCheckpoint.
+    A checksum is used only if it has the snapshot's own protocol and metadata. Raises CorruptCheckpoint.
     """
     if snapshot.segment.checkpoint is not None:
         found = snapshot.checksum()
@@ -39,9 +39,9 @@ def file_totals(snapshot: LogSnapshot) -> tuple[int, int]:
 
 
 def checksum_of(snapshot: LogSnapshot) -> VersionChecksum:
-    """The checksum of the version that `snapshot` is, from its live files; reads their sizes.
+    """Return the checksum of the version of `snapshot` from its live files, whose sizes are read.
 
-    Raises CorruptCheckpoint, and VersionNotFound where the table has in-commit timestamps and the commit is gone.
+    Raises CorruptCheckpoint, and VersionNotFound if in-commit timestamps are enabled and the commit is not in the log.
     """
     sizes = snapshot.live_files(["size"])["size"]
     info = snapshot.state.last_commit_info or {}
@@ -59,7 +59,7 @@ def checksum_of(snapshot: LogSnapshot) -> VersionChecksum:
 
 
 def first_checksum(configuration: TableConfiguration, actions: Sequence[Action]) -> VersionChecksum | None:
-    """The checksum of version 0 of a table with this `configuration`, as `next_checksum`."""
+    """Return the checksum of version 0 of a table with this `configuration`, see `next_checksum`."""
     nothing = VersionChecksum(-1, 0, 0, configuration, None, None, transactions=(), domains=())
     return next_checksum(nothing, actions)
 
@@ -67,12 +67,12 @@ def first_checksum(configuration: TableConfiguration, actions: Sequence[Action])
 def next_checksum(
     previous: VersionChecksum, actions: Iterable[Action], before: LogSnapshot | None = None
 ) -> VersionChecksum | None:
-    """The checksum of the version that `actions` make out of `previous`; None where that cannot be known.
+    """Return the checksum of the version made by `actions` on top of `previous`, None if it cannot be computed.
 
-    `actions` are all of one commit, as JSON has them. Without `before`, the caller vouches that adds are of files that
-    are not live and removes of files that are; adds that change no data where nothing is removed may restate live
-    files, hence give None. With `before`, the snapshot of the version of `previous`, that is looked up. Sizes that are
-    missing give None. Raises InvalidArgument for a `before` of another version, CorruptLog, CorruptCheckpoint.
+    `actions` are all JSON actions of one commit. Without `before`, the caller guarantees that no added file is live and
+    every removed file is. Then adds with `dataChange` false in a commit without removes give None, because they may
+    restate live files. With `before`, the snapshot of the version of `previous`, liveness is looked up. Missing sizes
+    give None. Raises InvalidArgument for a `before` of another version, CorruptLog, CorruptCheckpoint.
     """
     if before is not None or not isinstance(actions, LargeActionSequence):
         actions = list(actions)
@@ -118,7 +118,7 @@ def next_checksum(
 def _totals_after(
     previous: VersionChecksum, actions: Sequence[Action], before: LogSnapshot | None, where: str
 ) -> tuple[int, int] | None:
-    """Bytes and logical files after `actions`."""
+    """Return bytes and number of logical files after `actions`, None if unknown. Raises CorruptLog."""
     if isinstance(actions, StreamedActions):
         return _totals(previous.table_size_bytes + actions.num_bytes, previous.num_files + actions.num_files)
     if isinstance(actions, BulkActions):
@@ -151,7 +151,7 @@ def _totals(num_bytes: int, num_files: int) -> tuple[int, int] | None:
 
 
 def _live_among(before: LogSnapshot, actions: Sequence[Action], where: str) -> set[str]:
-    """The keys of those files of `actions` that are live in `before`."""
+    """Return the keys of the files in `actions` live in `before`."""
     touched = file_actions([(before.version + 1, where, actions)])
     files = before.live_files(["path", "deletionVector"])
     return set(file_keys(files.filter(pa.array(~not_among(files, touched)))).to_pylist())

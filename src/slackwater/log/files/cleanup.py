@@ -1,4 +1,4 @@
-"""Metadata cleanup: what of the log is older than its retention is deleted, and never what a kept version needs.
+"""Metadata cleanup: deletes log files past their retention, except files needed by a retained version.
 
 Source: delta-protocol.md "Metadata Cleanup".
 """
@@ -20,20 +20,20 @@ from slackwater.storage.store import ObjectMeta, ObjectStore
 
 _DAY_MS = 86_400_000
 CHECKPOINT_PROTECTION = "checkpointProtection"
-"""A feature outside the four documents, that asks for more care with old checkpoints than is taken here."""
+"""A feature outside the four specifications. It protects old checkpoints more strictly than this cleanup does."""
 _COMMITS = f"{LOG}/{COMMITS_DIRECTORY}"
 _EXPIRING = frozenset(LogFileKind) - {LogFileKind.COMPACTED, LogFileKind.OTHER}
-# A store may delete a batch in any order: small ones keep the oldest files ahead of the others.
+# A store may delete a batch in any order. Small batches delete the oldest files first.
 _BATCH = 100
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class LogCleanup:
-    """What a cleanup did: the files it deleted, as paths in the store, and the versions from which it kept all.
+    """The result of a cleanup: the deleted files, with paths in the store, and the retained versions.
 
-    `cutoff_version`: the newest commit that is as old as the retention; `checkpoint_version`: the checkpoint kept for
-    it. None where there is no such commit or checkpoint, and then commits and checkpoints are all kept.
+    `cutoff_version`: the newest expired commit; `checkpoint_version`: the checkpoint retained for it. None if no such
+    commit or checkpoint exists. In this case, all commits and checkpoints are retained.
     """
 
     deleted: tuple[str, ...] = ()
@@ -42,12 +42,12 @@ class LogCleanup:
 
 
 def clean_up_log(store: ObjectStore, snapshot: LogSnapshot, now_ms: int) -> LogCleanup:
-    """Delete what of the log is older at `now_ms` than `delta.logRetentionDuration`, counted from midnight UTC.
+    """Delete log files past `delta.logRetentionDuration` at `now_ms`. The cutoff is rounded down to midnight UTC.
 
-    Nothing where `delta.enableExpiredLogCleanup` is false. The newest checkpoint that is not newer than the newest
-    expired commit stays, the commit of its version and all that follows too; it is opened before anything it replaces
-    goes. Sidecars go where no checkpoint refers to them and they are more than a day old. `snapshot` is of the newest
-    version. Whatever is cut short leaves every kept version readable, and is made up for by the next call. Raises
+    Does nothing if `delta.enableExpiredLogCleanup` is false. The newest checkpoint not after the newest expired commit
+    stays, with the commit of its version and all later files. The checkpoint is opened before files replaced by it are
+    deleted. Sidecars without a reference are deleted if more than a day old. `snapshot` is the newest version. An
+    interrupted cleanup leaves every retained version readable, and the next call completes it. Raises
     UnsupportedFeature, CorruptTable and its kinds, StorageError.
     """
     if not snapshot.properties.flag(ENABLE_EXPIRED_LOG_CLEANUP):
@@ -72,7 +72,7 @@ def _midnight_ms(time_ms: int) -> int:
 
 
 def _cutoff_version(store: ObjectStore, snapshot: LogSnapshot, listing: LogListing, cutoff_ms: int) -> int | None:
-    """The newest commit not newer than `cutoff_ms`."""
+    """Return the newest version committed at or before `cutoff_ms`, None if no such version exists."""
     seen = {version: commit for version, commit in listing.commits.items() if version <= snapshot.version}
     history = CommitHistory(store, replace(listing, commits=seen), snapshot.configuration)
     try:
@@ -82,7 +82,10 @@ def _cutoff_version(store: ObjectStore, snapshot: LogSnapshot, listing: LogListi
 
 
 def _newest_readable_checkpoint(store: ObjectStore, listing: LogListing, cutoff_version: int) -> int | None:
-    """The version of the newest checkpoint up to `cutoff_version` that opens: what it replaces cannot be had again."""
+    """Return the version of the newest readable checkpoint up to `cutoff_version`, None without one.
+
+    The checkpoint is opened first, because the files replaced by it cannot be restored.
+    """
     candidates = [c for c in listing.checkpoints if c.version <= cutoff_version]
     for checkpoint in sorted(candidates, key=lambda c: c.version, reverse=True):
         try:
@@ -99,23 +102,24 @@ def _newest_readable_checkpoint(store: ObjectStore, listing: LogListing, cutoff_
 
 
 def delete_versions_before(store: ObjectStore, kept_version: int) -> list[str]:
-    """Delete every file of versions before `kept_version`, which has a checkpoint; the paths, in the order they went.
+    """Delete all files of versions before `kept_version`, which has a checkpoint.
 
-    Whatever is cut short leaves every version readable that is not wholly gone. Raises StorageError.
+    Returns the paths in the order of deletion. An interrupted call leaves `kept_version` and later versions readable.
+    Raises StorageError.
     """
     return _delete(store, _expired(store, kept_version))
 
 
 def _expired(store: ObjectStore, kept_version: int) -> list[str]:
-    """What the checkpoint of `kept_version` makes needless, in the order in which it may go.
+    """Return the files made unnecessary by the checkpoint of `kept_version`, in the order of deletion.
 
-    Compactions first, so that none outlives a commit that it stands for; then the oldest version first, so that the
-    log has no hole before what is kept.
+    Compactions come first, so that none outlives one of its commits. Then the oldest version comes first, so that the
+    log has no gap before the retained versions.
     """
     compactions: list[str] = []
     others: list[tuple[int, str]] = []
     metas = [*store.list_from(LOG), *store.list_from(_COMMITS)]
-    # Of the kept version itself the commit stays, and what it was copied from goes: never the only one.
+    # The commit of the retained version stays. Its staged file is deleted only if the backfilled copy exists.
     is_backfilled = any(meta.path == f"{LOG}/{commit_name(kept_version)}" for meta in metas)
     for meta in metas:
         file = parse_log_file(meta.path.removeprefix(f"{LOG}/"))
@@ -131,7 +135,7 @@ def _expired(store: ObjectStore, kept_version: int) -> list[str]:
 
 
 def with_hadoop_checksums(paths: Iterable[str], present: Collection[str]) -> list[str]:
-    """`paths`, each behind the `.<name>.crc` that a JVM's local file system left beside it, where that is `present`."""
+    """Return `paths`, each preceded by its Hadoop checksum file `.<name>.crc` if in `present`."""
     found: list[str] = []
     for path in paths:
         parent, slash, name = path.rpartition("/")
@@ -145,12 +149,12 @@ def _paths(metas: Iterable[ObjectMeta]) -> frozenset[str]:
 
 
 def _unreferenced_sidecars(store: ObjectStore, before_ms: int) -> list[str]:
-    """The sidecars changed before `before_ms` that no checkpoint refers to; none where a checkpoint cannot be read."""
+    """Return the sidecars last modified before `before_ms` without a reference, none if a checkpoint cannot be read."""
     sidecars = store.list_from(SIDECARS)
     old = [meta.path for meta in sidecars if meta.modified_ms < before_ms and not _is_hidden(meta.path)]
     if not old:
         return []
-    # Listed only now: a checkpoint that came in the meantime protects its sidecars too.
+    # Checkpoints are listed after the sidecars, so that a concurrent checkpoint protects its sidecars too.
     referenced: set[str] = set()
     for checkpoint in list_log(store).checkpoints:
         try:

@@ -1,4 +1,4 @@
-"""Log compaction files: many commits in one, for readers that would open each.
+"""Log compaction files: many commits in one file, so that readers open fewer files.
 
 Source: delta-protocol.md "Log Compaction Files", "Action Reconciliation".
 """
@@ -16,19 +16,18 @@ from slackwater.protocol.actions.file_names import LOG, commit_name, compacted_n
 from slackwater.storage.conditional_puts import put_assuming_single_writer
 from slackwater.storage.store import ObjectStore
 
-# What says how a commit came about, or is not allowed in one, is no part of the table's state.
+# Provenance, and actions not allowed in a commit, are not part of the table's state.
 _WITHOUT_STATE = frozenset({"commitInfo", "cdc", "checkpointMetadata", "sidecar"})
 
 
 def compact_log(store: ObjectStore, start_version: int, end_version: int) -> str:
-    """Write the compaction of the commits `[start_version, end_version]`; the path of its file, relative to the root.
+    """Write the compaction of the commits `[start_version, end_version]`. Return its path relative to the table's root.
 
-    It holds the newest reference to every file, tombstones of any age among them, the newest protocol, metadata and
-    transaction identifiers, and the newest metadata domains, removed ones too: what came before the range may have to
-    be overridden. One that exists already stays unchanged, and of commits without such actions none is written: a file
-    without actions is taken for one that was cut. Raises InvalidArgument for a range of fewer than two
-    versions or with a commit that is not in the log, CorruptLog, UnsupportedFeature for an action of a kind that is
-    not known here, StorageError.
+    It contains the newest reference to every file, the newest protocol, metadata and transaction identifiers, and the
+    newest metadata domains. It includes tombstones of any age and removed domains, because they may override earlier
+    versions. An existing compaction stays unchanged. Commits without such actions get no compaction, because a file
+    without actions would be taken for a truncated file. Raises InvalidArgument for a range of fewer than two versions
+    or with a commit not in the log, CorruptLog, UnsupportedFeature for an unknown kind of action, StorageError.
     """
     if start_version >= end_version:
         raise InvalidArgument(f"a compaction is of two versions at least, found {start_version} to {end_version}")
@@ -51,7 +50,7 @@ def compact_log(store: ObjectStore, start_version: int, end_version: int) -> str
 
 
 def _stateful(data: bytes, where: str) -> list[Action]:
-    """The actions that make up the table's state. Raises CorruptLog, UnsupportedFeature."""
+    """Return the actions of the table's state. Raises CorruptLog, UnsupportedFeature."""
     found: list[Action] = []
     for line in parse_commit(data, where):
         action = {kind: node for kind, node in line.items() if node is not None}

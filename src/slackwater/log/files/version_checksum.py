@@ -1,7 +1,7 @@
-"""The version checksum `<version>.crc`: what a version amounts to, for readers and writers that want to be sure.
+"""The version checksum file `<version>.crc`, with totals of a version for consistency checks by readers and writers.
 
-Written once beside its commit and never changed; a table is whole without it. Source: the public protocol's
-"Version Checksum File"; names as delta-spark writes them.
+It is written once beside its commit and never changed. A table is complete without it. Source: the public protocol's
+"Version Checksum File"; names are the names written by delta-spark.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class VersionChecksum:
-    """What one version of a table amounts to: its logical files and their bytes, its protocol and its metadata.
+    """Totals of one version of a table: its logical files and their bytes, its protocol and its metadata.
 
-    `in_commit_timestamp_ms` where the table has them. `transactions` and `domains` are all live ones, None where the
-    writer left them out.
+    `in_commit_timestamp_ms` is set if the table has in-commit timestamps. `transactions` and `domains` are all live
+    ones, None if the writer omitted them.
     """
 
     version: int
@@ -51,7 +51,7 @@ class VersionChecksum:
         return self.configuration.metadata
 
     def to_json(self) -> dict[str, Any]:
-        """The content of the file; what is not known is left out."""
+        """Return the content of the file, without unknown values."""
         optional = {
             "txnId": self.txn_id,
             "inCommitTimestampOpt": self.in_commit_timestamp_ms,
@@ -72,10 +72,10 @@ class VersionChecksum:
 def read_version_checksum(
     store: ObjectStore, version: int, known: TableConfiguration | None = None
 ) -> VersionChecksum | None:
-    """The checksum of `version`; None where there is none, or none that can be used, which is logged.
+    """Return the checksum of `version`. None if absent or unusable; an unusable file is logged.
 
-    It tells protocol, metadata and in-commit timestamp of a version without its log. What is parsed of a `known`
-    version is not parsed again where the checksum says the same. Raises StorageError.
+    The checksum gives protocol, metadata and in-commit timestamp of a version without its log. Parsed values of a
+    `known` version are shared if the checksum has equal ones. Raises StorageError.
     """
     path = f"{LOG}/{crc_name(version)}"
     try:
@@ -91,7 +91,7 @@ def read_version_checksum(
 
 
 def parsed_version_checksum(data: bytes, version: int, where: str) -> VersionChecksum:
-    """The checksum of `version` from its bytes. Raises CorruptLog, which names `where`."""
+    """Return the checksum of `version` from its bytes. Raises CorruptLog with `where`."""
     try:
         return _from_json(orjson.loads(data), version, where)
     except (ValueError, TypeError) as error:
@@ -99,10 +99,10 @@ def parsed_version_checksum(data: bytes, version: int, where: str) -> VersionChe
 
 
 def write_version_checksum(store: ObjectStore, checksum: VersionChecksum) -> bool:
-    """Write `checksum` beside its commit; False where there is one already, which stays. Raises StorageError."""
+    """Write `checksum` beside its commit. Return False if the file exists, without a change. Raises StorageError."""
     try:
         path = f"{LOG}/{crc_name(checksum.version)}"
-        # One that a power cut tore is not used and the next starts anew, so no commit waits for the disk.
+        # Not synced to disk, because readers ignore a torn file, and the next checksum is then computed again.
         put_assuming_single_writer(store, path, orjson.dumps(checksum.to_json()), durable=False)
     except ObjectExists:
         return False
@@ -112,9 +112,9 @@ def write_version_checksum(store: ObjectStore, checksum: VersionChecksum) -> boo
 def contradiction(
     checksum: VersionChecksum, table: TableConfiguration, num_files: int, table_size_bytes: int | None
 ) -> str | None:
-    """What `checksum` says otherwise than the log of its version does, in words; None where they agree.
+    """Return text for a difference between `checksum` and the log of its version, None if they agree.
 
-    Only what every writer means alike is compared; `table_size_bytes` is None where it is not known.
+    Compares only fields with the same meaning for every writer. `table_size_bytes` is None if unknown.
     """
     if _meaning(checksum.protocol) != _meaning(table.protocol):
         return f"its protocol is {checksum.protocol}, the log's is {table.protocol}"
@@ -164,10 +164,10 @@ def _nodes(actions: Sequence[SetTransaction | DomainMetadata] | None, kind: str)
 
 
 def is_size(value: Any) -> bool:
-    """Whether `value`, of JSON, is a count of something."""
+    """Return whether `value`, from JSON, is a whole number of at least 0."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def text_or_none(value: Any) -> str | None:
-    """`value`, of JSON, where it is text."""
+    """Return `value`, from JSON, or None for a value other than text."""
     return value if isinstance(value, str) else None
