@@ -75,7 +75,9 @@ class LogSnapshot:
     ) -> Self:
         """Return the snapshot of the table at `path`: the newest version, or the version of `version` or `timestamp`.
 
-        See `slackwater.Snapshot.load` for parameters and errors.
+        Raises TableNotFound, VersionNotFound, TimestampOutOfRange, UnsupportedFeature, CorruptTable and its kinds,
+        InvalidArgument, PathNotAllowed. See `slackwater.Snapshot.load` for the parameters and the conditions of the
+        errors.
         """
         allowed = after_last_commit_allowed(allow_after_last_commit, strict)
         return cls.open(Table.at(path, storage_options, allow_paths_outside_root), version, timestamp, allowed)

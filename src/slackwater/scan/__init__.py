@@ -1,1 +1,1 @@
-"""What a read of one version needs: the files that may match, their deletion vectors, their lifetimes."""
+"""Reads of one version: file pruning, deletion vectors, row scans, and file lifetimes."""

@@ -1,7 +1,7 @@
-"""The rows of a version, read in this process: which splits of which files, which columns, which condition.
+"""Row scans in this process: the splits of the files, the columns, and the row filter.
 
-Source: delta-protocol.md "Reader Requirements for Column Mapping", "… for Deletion Vectors", "Partition Value
-Serialization".
+Source: delta-protocol.md "Reader Requirements for Column Mapping", "… for Deletion Vectors",
+"Partition Value Serialization".
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ from slackwater.storage.parquet_footer import FIELD_ID_KEY
 from slackwater.storage.path_guard import resolve_files
 
 FILE_COLUMNS = ("path", "partitionValues", "size", "deletionVector")
-"""What is asked of the files whose rows are read."""
+"""The required columns of files for a scan."""
 
-# A remote store answers many requests in the time of one; a disk is as fast as the processor decodes.
+# Requests to a remote store overlap, so more readers help. Reads of a local disk are bound by decoding.
 _REMOTE_READERS = 16
 _FILES_AT_ONCE = 256
-# Rows that are all wanted in memory may as well be there a little earlier.
+# Higher limit for callers with all rows in memory, because the rows need that memory anyway.
 _MOST_AHEAD_OF_ALL_BYTES = 2 << 30
 
 
 @dataclass(frozen=True, slots=True)
 class ArrowScan:
-    """A read of rows of `snapshot`: these columns of its schema, of rows for which `predicate` is true.
+    """A scan of rows of `snapshot`: `columns` of its schema, limited to rows for which `predicate` is true.
 
-    `zone`: of partition values that name none.
+    `zone` is the time zone of partition values without one.
     """
 
     snapshot: LogSnapshot
@@ -64,10 +64,11 @@ class ArrowScan:
     def of(
         snapshot: LogSnapshot, columns: Sequence[str] | None, predicate: Predicate | None, zone: str = "UTC"
     ) -> ArrowScan:
-        """The read of `columns`, all where None, in their order.
+        """Return a scan of `columns` in their order, or of all columns if None.
 
-        Raises InvalidArgument for a column that there is not or that is named twice and for a condition that rows are
-        not filtered by, UnsupportedFeature for data files that are not Parquet.
+        Raises:
+            InvalidArgument: If a column is unknown or duplicated, or if the predicate cannot filter rows.
+            UnsupportedFeature: If the data files are not Parquet.
         """
         validate_parquet(snapshot.metadata, snapshot.store.root_url)
         if predicate is not None:
@@ -82,11 +83,11 @@ class ArrowScan:
         return to_arrow_schema(StructType(self.columns))
 
     def batches(self, files: pa.Table, limit: int | None = None, keeps_all: bool = False) -> Iterator[pa.RecordBatch]:
-        """The rows of `files`, which have FILE_COLUMNS, in their order: the first `limit` of them.
+        """Yield the rows of `files`, which have FILE_COLUMNS, in their order, at most `limit` rows.
 
-        Several files and row groups are read at once, more of them where the caller `keeps_all` rows in memory; with a
-        `limit` one after the other. Raises DataFileNotFound,
-        CorruptTable, CorruptDeletionVector, PathNotAllowed, UnsupportedFeature, StorageError.
+        Several files and row groups are read concurrently, more of them if the caller `keeps_all` rows in memory. With
+        a `limit`, files are read one after another. Raises DataFileNotFound, CorruptTable, CorruptDeletionVector,
+        PathNotAllowed, UnsupportedFeature, StorageError.
         """
         snapshot = self.snapshot
         readers = _readers(snapshot) if limit is None else 1
@@ -94,7 +95,7 @@ class ArrowScan:
         try:
             found = read_splits(snapshot.store, self._splits(files), self._wanted(), readers, ahead_bytes)
             for batch in _first(found, limit):
-                # Batches without columns come with one of nulls.
+                # A batch without projected columns has one column of nulls.
                 yield batch if self.columns else batch.select([])
         except DataFileNotFound as error:
             raise DataFileNotFound(f"version {snapshot.version} names a data file that is gone: {error}") from error
@@ -119,19 +120,19 @@ class ArrowScan:
 
     @property
     def _read(self) -> list[StructField]:
-        """The columns that are given, and those that the condition asks for besides."""
+        """The projected columns and the columns of the predicate."""
         names = {path[0] for path in columns_of(self.predicate)} if self.predicate is not None else set()
         names |= {column.name for column in self.columns}
         return [column for column in self.snapshot.schema if column.name in names]
 
     @property
     def _constant(self) -> frozenset[str]:
-        """The columns that have one value in all rows of a file. Files hold nothing of a void column."""
+        """The columns with a single value per file: partition columns and void columns, which are not in files."""
         partitions = set(self.snapshot.metadata.partition_columns)
         return frozenset(c.name for c in self.snapshot.schema if c.name in partitions or c.type == VOID)
 
     def _splits(self, files: pa.Table) -> Iterator[Split]:
-        # Who wants few rows must not wait for the vectors of all files.
+        # Groups of files, so that the first rows do not wait for the deletion vectors of all files.
         for start in range(0, files.num_rows, _FILES_AT_ONCE):
             yield from self._splits_of(files.slice(start, _FILES_AT_ONCE))
 
@@ -157,7 +158,7 @@ class ArrowScan:
 
 
 def _first(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
-    """All of `batches`, or as many rows as `limit` says."""
+    """Yield all of `batches`, or the first `limit` rows."""
     if limit is None:
         yield from batches
         return
@@ -173,7 +174,7 @@ def _readers(snapshot: LogSnapshot) -> int:
 
 
 def require_limit(limit: int | None) -> None:
-    """Let pass a number of rows, or none. Raises InvalidArgument."""
+    """Raise InvalidArgument unless `limit` is None or a number of rows."""
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
         raise InvalidArgument(f"a limit is a whole number from 0, found {limit!r}")
 
@@ -190,7 +191,7 @@ def _chosen(schema: StructType, names: Sequence[str]) -> list[StructField]:
 
 
 def _in_files(column: StructField, mode: str) -> pa.Field:
-    """The Arrow field of `column` by display names, with what its files know it by."""
+    """Return the Arrow field of `column` by display names, with its physical name and field id in the metadata."""
     metadata: dict[bytes, bytes] = {}
     if mode != NONE:
         metadata[NAME_IN_FILES_KEY] = physical_name(column, mode).encode()

@@ -1,4 +1,4 @@
-"""Arrow tables as the frames of other libraries, which are asked for only where they are wanted."""
+"""Conversion of Arrow tables to data frames of other libraries, imported on first use."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 
 def polars_frame(rows: pa.Table) -> pl.DataFrame:
-    """The rows as a Polars DataFrame. Raises InvalidArgument where Polars is not installed."""
+    """Return the rows in a Polars DataFrame. Raises InvalidArgument if Polars is not installed."""
     return _imported("polars").from_arrow(rows)  # type: ignore[no-any-return]
 
 
 def pandas_frame(rows: pa.Table) -> pd.DataFrame:
-    """The rows as a pandas DataFrame. Raises InvalidArgument where pandas is not installed."""
+    """Return the rows in a pandas DataFrame. Raises InvalidArgument if pandas is not installed."""
     _imported("pandas")
     return rows.to_pandas()
 
 
 def duckdb_relation(rows: pa.Table, connection: duckdb.DuckDBPyConnection | None) -> duckdb.DuckDBPyRelation:
-    """The rows as a relation of `connection`, DuckDB's default one where None.
+    """Return the rows in a relation of `connection`, or of DuckDB's default connection if None.
 
-    Raises InvalidArgument where DuckDB is not installed.
+    Raises InvalidArgument if DuckDB is not installed.
     """
     maker = _imported("duckdb") if connection is None else connection
     return maker.from_arrow(rows)

@@ -1,4 +1,4 @@
-"""From deletion vector descriptors in the log to the deleted rows of each file.
+"""Deletion vector loader: reads the deleted row indexes for descriptors from the log.
 
 Source: delta-protocol.md "Deletion Vectors", "Reader Requirements for Deletion Vectors".
 """
@@ -23,7 +23,7 @@ from slackwater.protocol.actions.paths import is_absolute
 from slackwater.storage.path_guard import open_resolved, resolve_deletion_vector
 from slackwater.storage.store import ObjectStore
 
-# Vectors of one file that lie close together are fetched by one request.
+# Vectors closer together than this in one file are read in one request.
 _MAX_GAP_BYTES = 64 * 1024
 _REQUESTS_AT_ONCE = 16
 
@@ -31,10 +31,14 @@ _REQUESTS_AT_ONCE = 16
 def load_deletion_vectors(
     store: ObjectStore, vectors: Sequence[Mapping[str, Any]], allow_outside_root: bool = False
 ) -> list[BitMap64]:
-    """The deleted row indexes of each of `vectors` (descriptors as in the log), in their order.
+    """Return the deleted row indexes of each of `vectors` (descriptors from the log), in their order.
 
-    Vectors that share a file are read together. Raises CorruptDeletionVector where magic number, size, checksum or
-    cardinality is wrong, DataFileNotFound where the file is gone, PathNotAllowed for one outside the root.
+    Vectors in the same file are read together.
+
+    Raises:
+        CorruptDeletionVector: If magic number, size, checksum or cardinality is wrong.
+        DataFileNotFound: If the file is missing.
+        PathNotAllowed: If the file is outside the root and `allow_outside_root` is False.
     """
     descriptors = [DeletionVectorDescriptor.from_json(vector) for vector in vectors]
     bitmaps: list[BitMap64 | None] = [None] * len(descriptors)
@@ -57,7 +61,7 @@ def _read_files(
         for path, descriptors in files.items():
             yield from _read_file(store, path, descriptors)
         return
-    # Each file is a request to a remote store.
+    # Concurrent, because each file costs a request to a remote store.
     with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
         for found in pool.map(lambda file: _read_file(store, *file), files.items()):
             yield from found

@@ -1,4 +1,4 @@
-"""What one commit did to the rows of data files: the change data feed, file by file.
+"""Row changes of one commit, file by file, for the change data feed.
 
 Source: delta-protocol.md "Add CDC File", "Reader Requirements for AddCDCFile".
 """
@@ -19,16 +19,16 @@ from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.deletion_vectors import load_deletion_vectors
 
 CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
-"""The columns of a change data feed beside those of the table."""
+"""The additional columns of a change data feed."""
 INSERT, DELETE = "insert", "delete"
 
 
 @dataclass(frozen=True)
 class FileChange:
-    """A data file as one commit changed it: rows of `path` that were inserted or deleted by `version`.
+    """A data file changed by one commit: rows of `path` inserted or deleted by `version`.
 
-    `kind` is `insert` or `delete`, empty for a change file, whose rows say it themselves. `rows` limits them to a set
-    of row indexes, `without` to all but a set. `size_bytes` is None where the log does not say it.
+    `kind` is `insert` or `delete`. It is empty for a change file, whose rows contain the kind. `rows` limits the change
+    to a set of row indexes, `without` excludes a set. `size_bytes` is None if the log has no size.
     """
 
     path: str
@@ -41,17 +41,17 @@ class FileChange:
 
 
 def recorded_changes(actions: Sequence[Mapping[str, Any]], version: int, where: str) -> list[FileChange]:
-    """The change files of a commit, in its order. Raises CorruptLog."""
+    """Return the change files of a commit, in its order. Raises CorruptLog."""
     return [_recorded(action["cdc"], version, where) for action in actions if action.get("cdc")]
 
 
 def derived_changes(
     snapshot: LogSnapshot, actions: Sequence[Mapping[str, Any]], version: int, where: str, follows_outside: bool
 ) -> list[FileChange]:
-    """What the added and removed files of a commit without change files mean for rows.
+    """Return the row changes implied by the added and removed files of a commit without change files.
 
-    `snapshot` is of the same table, whose earlier versions are opened where a removal does not say its partition
-    values. Files outside the root are opened where `follows_outside`. Raises CorruptLog and what reading raises.
+    `snapshot` is a snapshot of the same table. Its earlier versions are opened if a remove lacks partition values.
+    Files outside the root are opened if `follows_outside`. Raises CorruptLog and all errors of reading.
     """
     added = data_changes(actions, "add", where)
     removed = data_changes(actions, "remove", where)
@@ -69,7 +69,7 @@ def derived_changes(
         if path not in removed:
             changes.append(FileChange(path, values, version, INSERT, without=after, size_bytes=size))
             continue
-        # The same file with another deletion vector: only rows that came or went are changes.
+        # For a new deletion vector of the same file, only newly hidden or visible rows are changes.
         before = hidden["remove", path] or BitMap64()
         deleted, restored = (after or BitMap64()) - before, before - (after or BitMap64())
         if deleted:
@@ -84,7 +84,7 @@ def derived_changes(
 
 
 def require_feed(table: TableConfiguration, version: int, where: str) -> None:
-    """Raise ChangeFeedNotEnabled where a version of the table, as `table` says, has no change data feed."""
+    """Raise ChangeFeedNotEnabled if `table`, the configuration of a version, has no change data feed."""
     if not table.properties.flag(ENABLE_CHANGE_DATA_FEED):
         raise ChangeFeedNotEnabled(
             f"{where}: the change data feed was not enabled in version {version}; ask for versions in which "
@@ -93,7 +93,7 @@ def require_feed(table: TableConfiguration, version: int, where: str) -> None:
 
 
 def data_changes(actions: Sequence[Mapping[str, Any]], kind: str, where: str) -> dict[str, Mapping[str, Any]]:
-    """The `add` or `remove` actions that change rows, by their paths, in the commit's order. Raises CorruptLog."""
+    """Return the `add` or `remove` actions with data changes, by path, in the commit's order. Raises CorruptLog."""
     nodes = [action[kind] for action in actions if action.get(kind) is not None]
     for node in nodes:
         if not isinstance(node, dict) or not isinstance(node.get("path"), str):
@@ -104,9 +104,9 @@ def data_changes(actions: Sequence[Mapping[str, Any]], kind: str, where: str) ->
 def _removed_values(
     snapshot: LogSnapshot, removed: Mapping[str, Mapping[str, Any]], version: int, where: str
 ) -> dict[str, Sequence[tuple[str, str | None]]]:
-    """The partition values of the `removed` files, by their paths as the commit has them. Raises CorruptLog."""
+    """Return the partition values of the `removed` files, by their paths in the commit. Raises CorruptLog."""
     found = {path: _values(node, where) for path, node in removed.items()}
-    # Partition values are optional in a removal, and some writers leave them empty: the add before it has them.
+    # Partition values are optional in a remove, and some writers leave them empty. The earlier add has them.
     silent = [path for path, values in found.items() if not values] if snapshot.metadata.partition_columns else []
     if not silent:
         return found

@@ -1,8 +1,8 @@
-"""From when to when each row position of each data file was part of the table, by the log alone.
+"""Lifetimes of row positions in data files, derived from the log alone.
 
-A file comes with an `add`, goes with a `remove`, and its deletion vectors hide rows in between: so its rows fall into
-few classes, each with its intervals of commit time. Source: paper §1 (transaction-time relations); delta-protocol.md
-"Add File and Remove File", "Deletion Vectors", "Row Tracking", "In-Commit Timestamps".
+An `add` starts and a `remove` ends the lifetime of a file. Deletion vectors hide rows in between. Therefore the rows of
+a file fall into few classes, each with its own intervals of commit time. Source: paper §1 (transaction-time relations);
+delta-protocol.md "Add File and Remove File", "Deletion Vectors", "Row Tracking", "In-Commit Timestamps".
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ from slackwater.scan.history_coverage import (
 from slackwater.scan.snapshot import Snapshot
 
 FOREVER_MS = 2**63 - 1
-"""The end of what is current."""
+"""The end of intervals of current rows."""
 
 Intervals = tuple[tuple[int, int], ...]
-"""Half-open `[start, end)` in ms since the epoch, ascending and apart; FOREVER_MS ends what is current."""
+"""Half-open `[start, end)` in ms since the epoch, ascending and disjoint; FOREVER_MS ends a current interval."""
 
 _BATCH = 256
 
 
 @dataclass(frozen=True)
 class FileLifetime:
-    """A data file, and when its rows were part of the table.
+    """A data file with the intervals during which its rows were part of the table.
 
-    `intervals` are of the rows in none of `classes`; a class is a set of row indexes with intervals of its own, empty
-    for rows that never were. `may_continue`: a row may be in another file right before or right after.
+    `intervals` apply to rows in none of `classes`. A class is a set of row indexes with its own intervals, empty for
+    rows never visible. `may_continue`: a row may be in another file immediately before or after.
     """
 
     path: str
@@ -67,19 +67,23 @@ class FileLifetime:
 
     @property
     def all_intervals(self) -> set[tuple[int, int]]:
-        """Every interval of some row."""
+        """The intervals of all rows."""
         return {i for intervals in (self.intervals, *(c[1] for c in self.classes)) for i in intervals}
 
 
 def file_lifetimes(
     snapshot: Snapshot, since_ms: int | None = None, allow_outside_root: bool = False
 ) -> tuple[HistoryCoverage, list[FileLifetime]]:
-    """The lifetimes of all files up to `snapshot`, from `since_ms` on or as far back as rows can be followed.
+    """Return the coverage and the lifetimes of all files up to `snapshot`, from `since_ms` on or as early as possible.
 
-    A path occurs more than once only where its files differ in row ids. Memory O(files and commits of the range, and
-    the deletion vectors of its files). Raises OperationNotAllowed where the table has no row tracking or no in-commit
-    timestamps, naming the property, TimestampOutOfRange for a `since_ms` before what is covered, VersionNotFound where
-    the log is cleaned up meanwhile, CorruptTable.
+    A path occurs more than once only if its files differ in row ids. Memory O(files and commits of the range, and the
+    deletion vectors of its files).
+
+    Raises:
+        OperationNotAllowed: If row tracking or in-commit timestamps are not enabled; names the property.
+        TimestampOutOfRange: If `since_ms` is before the coverage.
+        VersionNotFound: If the log is cleaned up concurrently.
+        CorruptTable: If the log is corrupt.
     """
     require_enabled(snapshot)
     return _Covered.of(snapshot, since_ms).lifetimes(allow_outside_root)
@@ -87,7 +91,7 @@ def file_lifetimes(
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """A file as one commit left it: None for `node` where it is gone."""
+    """A file after one commit; `node` is None if the file is removed."""
 
     version: int
     node: Mapping[str, Any] | None
@@ -135,19 +139,19 @@ class _Covered:
         return self.coverage, [_linked(lifetime, begun, ended) for lifetime in found]
 
     def _tracks(self) -> dict[str, list[_State]]:
-        """The states of every path, ascending."""
+        """Return the states of every path, ascending."""
         tracks: dict[str, list[_State]] = defaultdict(list)
         columns = ["path", "partitionValues", "deletionVector", "baseRowId", "defaultRowCommitVersion"]
         for node in self.base.live_files(columns).to_pylist():
             tracks[canonical_path(node["path"])].append(_State(self.coverage.version, node))
         for commit in self.commits:
-            # A new deletion vector is a removal and an addition of the same path: what was added is what is left.
+            # A new deletion vector is a remove and an add of the same path, so the add overrides the remove.
             touched: dict[str, Mapping[str, Any] | None] = {}
             for kind in ("remove", "add"):
                 for node in _nodes(commit, kind):
                     path = canonical_path(node["path"])
                     live = tracks[path][-1].node if path in tracks else None
-                    # A removal that names another deletion vector is of another logical file: the live one stays.
+                    # A remove with another deletion vector names another logical file, so the live file stays.
                     if kind == "add" or live is None or file_key(live) == file_key(node):
                         touched[path] = node if kind == "add" else None
             for path, left in touched.items():
@@ -155,7 +159,7 @@ class _Covered:
         return tracks
 
     def _lifetime(self, period: Sequence[_State], bitmaps: Iterable[BitMap64]) -> FileLifetime:
-        """The lifetime of a file with one identity: its states while it was there, and when it went."""
+        """Return the lifetime of a file with one identity, from its states including removals. Raises CorruptTable."""
         vectors = iter(bitmaps)
         spans = _spans(period, self.times, vectors)
         node = period[0].node or {}
@@ -175,10 +179,10 @@ def _not_covered(snapshot: Snapshot, asked_ms: int, coverage: HistoryCoverage) -
 
 
 def row_classes(spans: Sequence[tuple[int, int, BitMap64]]) -> list[tuple[BitMap64, Intervals]]:
-    """The rows of a file that were ever hidden, those with the same intervals together; none for other rows.
+    """Return classes of the rows hidden at some time: rows with equal intervals are in one class.
 
-    `spans`: (start, end, hidden rows) of each time that the file stayed as it was, ascending and apart. Each row is in
-    one class; one whose row was never to be seen has no intervals.
+    `spans` has (start, end, hidden rows) of each period without a change of the file, ascending and disjoint. Each such
+    row is in exactly one class. A row never visible has no intervals.
     """
     hidden = BitMap64()
     for _, _, vector in spans:
@@ -188,7 +192,7 @@ def row_classes(spans: Sequence[tuple[int, int, BitMap64]]) -> list[tuple[BitMap
     before = BitMap64()
     for start, end, vector in spans:
         if not before.issubset(vector):
-            # Rows came back.
+            # Some hidden rows are visible again.
             live, gone = [*live, *gone], []
         kept: list[tuple[BitMap64, Intervals]] = []
         for rows, intervals in live:
@@ -254,9 +258,10 @@ def _nodes(commit: ParsedCommit, kind: str) -> Iterable[Mapping[str, Any]]:
 
 
 def _periods(states: Sequence[_State]) -> list[list[_State]]:
-    """The states of one path by the identity of its rows: each list begins where the file is, and ends with its end.
+    """Return the states of one path grouped by row identity.
 
-    Files that come back as they were are the same; the states of a list ascend.
+    A group starts with the file present and includes its removals. A file re-added without a change belongs to the same
+    group. States of a group ascend.
     """
     by_identity: dict[Any, list[_State]] = {}
     current: list[_State] | None = None
@@ -277,7 +282,7 @@ def _periods(states: Sequence[_State]) -> list[list[_State]]:
 def _spans(
     period: Sequence[_State], times: Mapping[int, int], vectors: Iterable[BitMap64]
 ) -> list[tuple[int, int, BitMap64]]:
-    """(start, end, hidden rows) of each time that the file stayed as it was."""
+    """Return (start, end, hidden rows) of each period without a change of the file."""
     ends = [*(times[state.version] for state in period[1:]), FOREVER_MS]
     spans = []
     supply = iter(vectors)
@@ -299,7 +304,7 @@ def _joined(intervals: Sequence[tuple[int, int]]) -> Intervals:
 
 
 def _linked(lifetime: FileLifetime, begun: set[int], ended: set[int]) -> FileLifetime:
-    """Whether its rows can be in other files: where some begin as these end, or some end as these begin."""
+    """Return `lifetime` with `may_continue` set if other files start or end at one of its boundaries."""
     intervals = lifetime.all_intervals
     may_continue = any(start in ended or end in begun for start, end in intervals)
     return replace(lifetime, may_continue=may_continue)

@@ -1,4 +1,4 @@
-"""The files that a predicate leaves to be read: by partition values first, then by statistics of what is left."""
+"""File pruning: finds files possibly matching a predicate, first by partition values, then by statistics."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from slackwater.stats.skipping import may_match
 
 @dataclass(frozen=True, slots=True)
 class PruneReport:
-    """How many files there were, and how many of them each step ruled out."""
+    """The number of files, and the number of files pruned in each step."""
 
     total_files: int
     pruned_by_partition: int
@@ -23,13 +23,13 @@ class PruneReport:
 
     @property
     def kept_files(self) -> int:
-        """The files that may hold a match."""
+        """The number of files that may hold a match."""
         return self.total_files - self.pruned_by_partition - self.pruned_by_stats
 
 
 @dataclass(frozen=True, slots=True)
 class PruneResult:
-    """The files that may hold a match, in their order, and the account of the others."""
+    """The files that may hold a match, in their order, and the report of the pruned files."""
 
     files: pa.Table
     report: PruneReport
@@ -44,10 +44,10 @@ def prune(
     *,
     zone: str = "UTC",
 ) -> pa.Table:
-    """The rows of `files` that may hold a row for which `predicate` is true, in their order, all columns kept.
+    """Return the rows of `files` that may hold a match for `predicate`, in their order, with all columns.
 
-    Arguments as `StatsColumns` takes them. Statistics are read only of files that survive by partition values, and
-    only where the predicate speaks of other columns.
+    See `StatsColumns` for the arguments. Statistics are read only for files that survive partition pruning, and only if
+    the predicate uses other columns.
     """
     return plan(files, predicate, schema, partition_columns, physical_names, zone=zone).files
 
@@ -61,7 +61,7 @@ def plan(
     *,
     zone: str = "UTC",
 ) -> PruneResult:
-    """What `prune` answers, and the account of it, in one pass."""
+    """Return the result of `prune` with its report, computed in one pass."""
     columns = StatsColumns(files, schema, partition_columns, physical_names, zone)
     mentioned = columns_of(predicate)
     partitions = frozenset(path for path in mentioned if columns.is_partition_column(path))
@@ -75,7 +75,7 @@ def plan(
 
 
 def _about(predicate: Predicate, paths: frozenset[Path]) -> Predicate:
-    """What `predicate` says of the columns `paths` alone; the rest becomes `Unprunable`."""
+    """Return `predicate` restricted to the columns `paths`. Other conditions become `Unprunable`."""
     if isinstance(predicate, And):
         return And(tuple(_about(child, paths) for child in predicate.children))
     if isinstance(predicate, Or):

@@ -1,4 +1,4 @@
-"""Since when every version of every row of a table is known, and why not longer.
+"""History coverage: the first version from which the history of every row is known, and the reason for this limit.
 
 Source: delta-protocol.md "Row Tracking", "In-Commit Timestamps", "Metadata Cleanup".
 """
@@ -34,9 +34,9 @@ _CLEANED_UP = "the log was cleaned up before"
 
 @dataclass(frozen=True, slots=True)
 class HistoryCoverage:
-    """Since when every change is known: from `version` of `timestamp_ms` on, for that `reason`.
+    """The start of the known history: `version`, its commit time `timestamp_ms`, and the `reason` for this limit.
 
-    What was there then counts from then.
+    The history of rows already present in `version` starts at `timestamp_ms`.
     """
 
     version: int
@@ -45,7 +45,7 @@ class HistoryCoverage:
 
 
 def require_enabled(snapshot: Snapshot) -> None:
-    """Refuse a table that does not keep what tells rows apart, or when they changed. Raises OperationNotAllowed."""
+    """Raise OperationNotAllowed unless row tracking and in-commit timestamps are enabled."""
     needed = (
         ("rowTracking", ENABLE_ROW_TRACKING, "which row is which"),
         ("inCommitTimestamp", ENABLE_IN_COMMIT_TIMESTAMPS, "when a version was committed"),
@@ -59,7 +59,7 @@ def require_enabled(snapshot: Snapshot) -> None:
 
 
 def not_covered(where: str, asked_ms: int, coverage: HistoryCoverage) -> str:
-    """What to tell somebody who asks for the rows of an instant before the coverage."""
+    """Return the error message for a request at `asked_ms`, an instant before the coverage."""
     return (
         f"{where}: rows can be followed back to {format_ms(coverage.timestamp_ms)}, version {coverage.version} "
         f"({coverage.reason}), and not to {format_ms(asked_ms)}: ask for a later instant, or read the version of then "
@@ -68,9 +68,9 @@ def not_covered(where: str, asked_ms: int, coverage: HistoryCoverage) -> str:
 
 
 def oldest_version(snapshot: Snapshot, listing: LogListing) -> tuple[int, str]:
-    """The oldest version that can be built, has a time of its own and all commits after it, and why not an older one.
+    """Return the oldest readable version with an in-commit timestamp and no gap after it, and the reason for the limit.
 
-    Raises VersionNotFound where the log is cleaned up meanwhile.
+    Raises VersionNotFound if the log is cleaned up concurrently.
     """
     first = _oldest(listing, snapshot.version)
     enablement = snapshot.properties.integer(ICT_ENABLEMENT_VERSION)
@@ -80,9 +80,10 @@ def oldest_version(snapshot: Snapshot, listing: LogListing) -> tuple[int, str]:
 
 
 def followed_from(snapshot: Snapshot, base: Snapshot, commits: Sequence[ParsedCommit], reason: str) -> tuple[int, str]:
-    """The version from which on rows have ids and are read as the newest schema has them, and why not earlier.
+    """Return the first version with row ids and a schema readable with the newest one, and the reason for the limit.
 
-    `commits` are those from `base` on, ascending; `reason` is why it is not earlier than `base`.
+    Row ids and a readable schema hold from this version on. `commits` start at `base`, ascending. `reason` explains why
+    `base` is not older.
     """
     then = base.configuration
     hindrance = _hindrance(snapshot, then)
@@ -101,7 +102,7 @@ def followed_from(snapshot: Snapshot, base: Snapshot, commits: Sequence[ParsedCo
 
 
 def _changed(table: TableConfiguration, commit: ParsedCommit) -> TableConfiguration | None:
-    """The table after a commit that says something of its protocol or metadata; None after any other."""
+    """Return the table after a commit with a new protocol or metadata, None after any other commit."""
     protocols = [Protocol.from_json(a["protocol"], commit.where) for a in commit.actions if a.get("protocol")]
     metadata = [Metadata.from_json(a["metaData"], commit.where) for a in commit.actions if a.get("metaData")]
     if not protocols and not metadata:
@@ -110,7 +111,7 @@ def _changed(table: TableConfiguration, commit: ParsedCommit) -> TableConfigurat
 
 
 def _hindrance(snapshot: Snapshot, then: TableConfiguration) -> str | None:
-    """What keeps rows of a version in which the table was `then` from being told as rows of `snapshot`, if anything."""
+    """Return why rows of a version with configuration `then` cannot be followed to `snapshot`, None if possible."""
     if not then.is_active("rowTracking"):
         return _ROW_IDS
     if not then.is_active("inCommitTimestamp"):
@@ -120,7 +121,7 @@ def _hindrance(snapshot: Snapshot, then: TableConfiguration) -> str | None:
     earlier = then.schema
     mode = snapshot.column_mapping_mode
     if mode != NONE and any("delta.columnMapping.physicalName" not in c.metadata for c in earlier):
-        # Names became physical names when the mapping was turned on.
+        # Enabling column mapping turned the names into physical names.
         old = earlier
     else:
         old = physical_schema(earlier, mode)
@@ -138,7 +139,7 @@ def _partitions(table: TableConfiguration, mode: str) -> list[str]:
 
 
 def _is_readable(old: DataType, new: DataType) -> bool:
-    """Whether data of a type is read as the other; columns that are no more are not read."""
+    """Return whether data of type `old` can be read with type `new`. Dropped columns are not read."""
     if isinstance(old, StructType) and isinstance(new, StructType):
         now = {column.name: column.type for column in new}
         return all(_is_readable(c.type, now[c.name]) for c in old if c.name in now)
@@ -150,7 +151,7 @@ def _is_readable(old: DataType, new: DataType) -> bool:
 
 
 def _oldest(listing: LogListing, last: int) -> int:
-    """The oldest version that can be built, and from which on every commit is there."""
+    """Return the oldest readable version with all later commits in the log."""
     if last not in listing.commits:
         raise VersionNotFound(f"the commit of version {last} was cleaned up while the log was being read")
     first = last

@@ -1,4 +1,4 @@
-"""The snapshot that users hold: what of a version of a table they can rely on, and nothing of how it is read."""
+"""The public snapshot class: the stable interface to a version of a table, without its implementation."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 
 class Snapshot(ABC):
-    """One version of a table, without Spark: `Snapshot.load(path, version=None, timestamp=None)`.
+    """A version of a table, without Spark: `Snapshot.load(path, version=None, timestamp=None)`.
 
-    Immutable: `update` gives the snapshot of the newest version and shares what has been read.
+    Immutable: `update` returns the snapshot of the newest version and shares the data already read.
 
     >>> snapshot = slackwater.Snapshot.load(flights)
     >>> snapshot.version, snapshot.schema.names, snapshot.metadata.partition_columns
@@ -46,7 +46,7 @@ class Snapshot(ABC):
     _made_as: ClassVar[type[Snapshot]]
 
     def __init_subclass__(cls) -> None:
-        # The one class of what is loaded, which builds upon this module.
+        # `load` builds instances of the single implementation class, which imports this module.
         Snapshot._made_as = cls
 
     @classmethod
@@ -60,15 +60,22 @@ class Snapshot(ABC):
         allow_after_last_commit: bool = False,
         allow_paths_outside_root: bool = True,
     ) -> Snapshot:
-        """The table at `path` (a directory or URL): the newest version, or that of `version` or `timestamp`.
+        """Return the snapshot of the table at `path` (a directory or URL).
 
-        A `timestamp` without a zone is UTC, an int is ms since the epoch. `storage_options`: credentials and settings
-        of the store by object_store's keys (`aws_region`, `timeout` …), before those of the environment. Raises
-        TableNotFound, VersionNotFound, TimestampOutOfRange, UnsupportedFeature, CorruptTable and its kinds, and
-        InvalidArgument for both a version and a timestamp. A timestamp after the last commit is out of range; with
-        `allow_after_last_commit`, or with `strict` False (None: not said), it gives the latest version. Without
-        `allow_paths_outside_root` a file outside the table's directory, such as those of a shallow clone, raises
-        PathNotAllowed.
+        The version is `version`, the version at `timestamp`, or by default the newest. A `timestamp` without a time
+        zone is in UTC, an int is in ms since the epoch. `storage_options` are credentials and settings of the store by
+        object_store's keys (`aws_region`, `timeout` …). They take precedence over the environment. A timestamp after
+        the last commit is out of range. With `allow_after_last_commit`, or with `strict` False (None: not specified),
+        such a timestamp gives the latest version. Without `allow_paths_outside_root`, reads of a file outside the
+        table's directory, for example in a shallow clone, raise PathNotAllowed.
+
+        Raises:
+            TableNotFound: If `path` has no Delta table.
+            VersionNotFound: If the version does not exist or was cleaned up.
+            TimestampOutOfRange: If no version belongs to the timestamp.
+            UnsupportedFeature: If the table requires an unsupported reader feature.
+            CorruptTable: If the log is corrupt; also its subclasses.
+            InvalidArgument: If both a version and a timestamp are passed.
 
         >>> slackwater.Snapshot.load(flights).version, slackwater.Snapshot.load(flights, version=0).version
         (1, 0)
@@ -79,7 +86,7 @@ class Snapshot(ABC):
 
     @abstractmethod
     def update(self) -> Self:
-        """The snapshot of the newest version; `self` where there is none newer. Only unseen commits are read.
+        """Return the snapshot of the newest version, `self` if already the newest. Reads only new commits.
 
         Raises as `load` does.
 
@@ -91,17 +98,17 @@ class Snapshot(ABC):
     @property
     @abstractmethod
     def version(self) -> int:
-        """The version of the table that this is."""
+        """The version number."""
 
     @property
     @abstractmethod
     def timestamp_ms(self) -> int:
-        """When this version was committed, in ms since the epoch: in-commit timestamp or file time."""
+        """Commit time of this version in ms since the epoch: in-commit timestamp or file time."""
 
     @property
     @abstractmethod
     def protocol(self) -> Protocol:
-        """What a client must implement to read and write this version."""
+        """The reader and writer requirements of this version."""
 
     @property
     @abstractmethod
@@ -111,7 +118,7 @@ class Snapshot(ABC):
     @property
     @abstractmethod
     def configuration(self) -> TableConfiguration:
-        """Protocol and metadata as one value: what the table supports, and what is active."""
+        """Protocol and metadata in one object, with the supported and the active table features."""
 
     @property
     @abstractmethod
@@ -121,17 +128,17 @@ class Snapshot(ABC):
     @property
     @abstractmethod
     def properties(self) -> TableProperties:
-        """The table properties; keys are found in any case."""
+        """The table properties, with case-insensitive keys."""
 
     @property
     @abstractmethod
     def transactions(self) -> Mapping[str, SetTransaction]:
-        """The newest transaction identifier of every application, by its id."""
+        """The newest transaction identifier of each application, by application id."""
 
     @property
     @abstractmethod
     def domain_metadata(self) -> Mapping[str, DomainMetadata]:
-        """The metadata domains that are not removed, by name."""
+        """The metadata domains not removed, by name."""
 
     @abstractmethod
     def files(
@@ -140,12 +147,12 @@ class Snapshot(ABC):
         columns: Sequence[str] = tuple(ADD_SCHEMA.names),
         zone: str = "UTC",
     ) -> pa.Table:
-        """The live files, one row each; with `where` (SQL text or a predicate) those that may hold a match.
+        """Return the live files, one row each; with `where` (SQL text or a predicate), the possible matches.
 
-        `columns` are by default those of ADD_SCHEMA: paths URI-encoded as in the log, sizes in bytes, times in ms since
-        the epoch, `stats` as JSON. A file is left out only if its partition values or statistics prove that it holds no
-        match. `zone` is taken for times in `where` and partition values that name none. Raises InvalidArgument for text
-        that is no condition on this table, CorruptCheckpoint.
+        `columns` default to the columns of ADD_SCHEMA: paths URI-encoded as in the log, sizes in bytes, times in ms
+        since the epoch, `stats` in JSON. A file is pruned only if its partition values or statistics prove the absence
+        of a match. `zone` is the time zone of times in `where` and of partition values without one. Raises
+        InvalidArgument for text not valid as a condition on this table, CorruptCheckpoint.
 
         >>> slackwater.Snapshot.load(flights).files(where="month = 3", columns=["path"]).to_pydict()
         {'path': ['month=3/part-1.parquet']}
@@ -153,7 +160,7 @@ class Snapshot(ABC):
 
     @abstractmethod
     def report(self, where: str | Predicate, zone: str = "UTC") -> PruneReport:
-        """Count the files that `where` leaves out, by partition values and by statistics; `zone` as in `files`.
+        """Count the files pruned by `where`, by partition values and by statistics; see `files` for `zone`.
 
         Raises as `files`.
 
@@ -170,14 +177,18 @@ class Snapshot(ABC):
         limit: int | None = None,
         zone: str = "UTC",
     ) -> pa.Table:
-        """The rows, without Spark: `columns` of the top level (all where None), only rows for which `where` is true.
+        """Return the rows, without Spark: top-level `columns` (all if None), only rows for which `where` is true.
 
         `where` is SQL text or a predicate: columns compared with literals, IN, BETWEEN, IS NULL, LIKE 'prefix%', AND,
-        OR, NOT; NULL is not true. Files, row groups and columns that it makes needless are not read. Rows come in the
-        order of `files`, the first `limit` of them; instants are in UTC. `zone` as in `files`. Memory O(result).
+        OR, NOT. NULL is not true. Files, row groups and columns not needed are not read. Rows have the order of
+        `files`, limited to the first `limit` rows. Instants are in UTC. See `files` for `zone`. Memory O(result).
 
-        Raises InvalidArgument for unknown columns, for text that is no condition on this table and for one that rows
-        cannot be filtered by here; DataFileNotFound, CorruptTable and its kinds, UnsupportedFeature, StorageError.
+        Raises:
+            InvalidArgument: If a column is unknown, or `where` is not valid on this table or cannot filter rows.
+            DataFileNotFound: If a data file is missing.
+            CorruptTable: If the log or a file is corrupt; also its subclasses.
+            UnsupportedFeature: If the table requires an unsupported reader feature.
+            StorageError: If the store fails.
 
         >>> slackwater.Snapshot.load(flights).to_arrow(["month"], where="carrier = 'AA'", limit=1).to_pylist()
         [{'month': 3}]
@@ -192,9 +203,9 @@ class Snapshot(ABC):
         limit: int | None = None,
         zone: str = "UTC",
     ) -> pa.RecordBatchReader:
-        """The rows as `to_arrow` gives them, batch by batch, read on demand: few are in memory at a time.
+        """Return the rows as `to_arrow` does, but in batches read on demand, with few batches in memory at a time.
 
-        Raises as that does; what is wrong with a file is raised when the reader comes to it.
+        Raises as `to_arrow` does. Errors in a file are raised when the reader reaches the file.
 
         >>> sum(batch.num_rows for batch in slackwater.Snapshot.load(flights).to_batches(["carrier"]))
         2
@@ -208,9 +219,9 @@ class Snapshot(ABC):
         limit: int | None = None,
         zone: str = "UTC",
     ) -> pl.DataFrame:
-        """The rows as `to_arrow` gives them, as a Polars DataFrame.
+        """Return the rows as `to_arrow` does, in a Polars DataFrame.
 
-        Raises as that does, and InvalidArgument where Polars is not installed.
+        Raises as `to_arrow` does, and InvalidArgument if Polars is not installed.
 
         >>> slackwater.Snapshot.load(flights).to_polars(where="month > 3").rows()
         [(4, 'AA')]
@@ -225,9 +236,9 @@ class Snapshot(ABC):
         limit: int | None = None,
         zone: str = "UTC",
     ) -> pd.DataFrame:
-        """The rows as `to_arrow` gives them, as a pandas DataFrame.
+        """Return the rows as `to_arrow` does, in a pandas DataFrame.
 
-        Raises as that does, and InvalidArgument where pandas is not installed.
+        Raises as `to_arrow` does, and InvalidArgument if pandas is not installed.
 
         >>> slackwater.Snapshot.load(flights).to_pandas(["month"])["month"].tolist()
         [3, 4]
@@ -243,10 +254,11 @@ class Snapshot(ABC):
         zone: str = "UTC",
         connection: duckdb.DuckDBPyConnection | None = None,
     ) -> duckdb.DuckDBPyRelation:
-        """The rows as `to_arrow` gives them, as a relation of `connection`, or of DuckDB's default one, to ask SQL of.
+        """Return the rows as `to_arrow` does, in a DuckDB relation for SQL queries.
 
-        The rows are in memory: what `columns` and `where` leave out is not. Raises as `to_arrow`, and InvalidArgument
-        where DuckDB is not installed.
+        The relation belongs to `connection`, or to DuckDB's default connection if None. Only rows and columns selected
+        by `columns` and `where` are in memory. Raises as `to_arrow` does, and InvalidArgument if DuckDB is not
+        installed.
 
         >>> months = slackwater.Snapshot.load(flights).to_duckdb(["month"])
         >>> months.filter("month > 3").fetchall()
@@ -256,9 +268,9 @@ class Snapshot(ABC):
 
     @abstractmethod
     def tombstones(self) -> pa.Table:
-        """The removed files that are not forgotten yet: columns of REMOVE_SCHEMA, times in ms.
+        """Return the retained tombstones: columns of REMOVE_SCHEMA, times in ms.
 
-        A damaged checkpoint is dealt with as in `files`. Raises CorruptCheckpoint.
+        For a damaged checkpoint, falls back like `files`. Raises CorruptCheckpoint.
 
         >>> tx = slackwater.Transaction(flights)
         >>> tx.remove("month=3/part-1.parquet")
@@ -270,7 +282,7 @@ class Snapshot(ABC):
 
     @abstractmethod
     def history(self) -> CommitHistory:
-        """The commits that the log holds now, with their times. Raises StorageError, CorruptTable and its kinds.
+        """Return the commits currently in the log, with their times. Raises StorageError, CorruptTable and its kinds.
 
         >>> history = slackwater.Snapshot.load(flights).history()
         >>> history.versions, history.timestamp_ms(0) <= history.timestamp_ms(1)
@@ -279,7 +291,7 @@ class Snapshot(ABC):
 
     @abstractmethod
     def checksum(self) -> VersionChecksum | None:
-        """The version's checksum as its file has it; None where there is none (yet) that can be used.
+        """Return the checksum of the version from its file. None if absent (maybe not written yet) or unusable.
 
         Raises StorageError.
 
@@ -288,5 +300,5 @@ class Snapshot(ABC):
         """
 
     def __dir__(self) -> Iterable[str]:
-        # What a notebook offers; how it is read is the package's own.
+        # Completion in notebooks lists only the public interface.
         return dir(Snapshot)

@@ -1,4 +1,4 @@
-"""How many rows a version has, by what the log says of its files where it says so of all."""
+"""Row counts of a version, from file statistics if complete."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ _COLUMNS = ("deletionVector", "stats", "stats_parsed.numRecords")
 
 @dataclass(frozen=True, slots=True)
 class RowCount:
-    """A number of rows; `by_statistics` where no data file was opened for it."""
+    """A number of rows. `by_statistics` is True if no data file was opened."""
 
     rows: int
     by_statistics: bool
 
 
 def count_rows(snapshot: Snapshot, where: str | Predicate | None = None) -> RowCount:
-    """The rows of `snapshot`, with `where` those for which it is true.
+    """Return the number of rows of `snapshot`, or of its rows for which `where` is true.
 
-    Statistics count the rows of a file exactly, and its deletion vector the deleted ones: without `where` no file is
-    opened where all have statistics, and of files without only their footers. Raises as `Snapshot.to_arrow`.
+    Statistics give the exact number of rows in a file, and its deletion vector the number of deleted rows. Without
+    `where`, no file is opened if all files have statistics. Otherwise only footers are read. Raises as
+    `Snapshot.to_arrow`.
     """
     if where is None:
         files = snapshot.live_files(_COLUMNS)

@@ -1,4 +1,4 @@
-"""A version of a table as this package works with it: what the log says, and which files a condition needs."""
+"""The internal snapshot class: log state plus file pruning and row scans."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Path = tuple[str, ...]
 
 
 class Snapshot(LogSnapshot, PublicSnapshot):
-    """What users hold as `slackwater.Snapshot`, with all that reading, writing and services need of it besides."""
+    """The implementation of `slackwater.Snapshot`, with additional methods for reads, writes and table services."""
 
     def __repr__(self) -> str:
         place = visible(without_secrets(self.table.location))
@@ -46,7 +46,7 @@ class Snapshot(LogSnapshot, PublicSnapshot):
         columns: Sequence[str] = tuple(ADD_SCHEMA.names),
         zone: str = "UTC",
     ) -> pa.Table:
-        """As users are told."""
+        """See `slackwater.Snapshot.files`."""
         if where is None:
             return self.live_files(columns)
         return self.plan(where, columns, zone).files.select(list(columns))
@@ -54,7 +54,7 @@ class Snapshot(LogSnapshot, PublicSnapshot):
     def plan(
         self, where: str | Predicate, columns: Sequence[str] = tuple(ADD_SCHEMA.names), zone: str = "UTC"
     ) -> PruneResult:
-        """As `files`, with the account of what was left out; beside `columns` further ones may come along."""
+        """Return the result of `files` with the prune report. The table may have additional columns."""
         predicate = self._predicate(where, zone)
         partition_columns = self.metadata.partition_columns
         data_columns = [path for path in columns_of(predicate) if path[0] not in partition_columns]
@@ -63,11 +63,11 @@ class Snapshot(LogSnapshot, PublicSnapshot):
         needed += ["path", "deletionVector"] if fills else []
         files = self.live_files(list(dict.fromkeys(needed)))
         pruned = plan(files, predicate, self.schema, partition_columns, self.physical_paths, zone=zone)
-        # Of the files that are left only: the statistics of all files may be most of a checkpoint.
+        # Statistics are filled after pruning, because the statistics of all files may be most of a checkpoint.
         return replace(pruned, files=self._with_all_stats(pruned.files)) if fills else pruned
 
     def report(self, where: str | Predicate, zone: str = "UTC") -> PruneReport:
-        """As users are told."""
+        """See `slackwater.Snapshot.report`."""
         return self.plan(where, ["path"], zone).report
 
     def to_arrow(
@@ -78,7 +78,7 @@ class Snapshot(LogSnapshot, PublicSnapshot):
         limit: int | None = None,
         zone: str = "UTC",
     ) -> pa.Table:
-        """As users are told."""
+        """See `slackwater.Snapshot.to_arrow`."""
         schema, batches = self._rows(columns, where, limit, zone, keeps_all=True)
         return pa.Table.from_batches(batches, schema)
 
@@ -90,7 +90,7 @@ class Snapshot(LogSnapshot, PublicSnapshot):
         limit: int | None = None,
         zone: str = "UTC",
     ) -> pa.RecordBatchReader:
-        """As users are told."""
+        """See `slackwater.Snapshot.to_batches`."""
         schema, batches = self._rows(columns, where, limit, zone)
         return pa.RecordBatchReader.from_batches(schema, batches)
 
@@ -118,7 +118,7 @@ class Snapshot(LogSnapshot, PublicSnapshot):
 
     @cached_property
     def physical_paths(self) -> Mapping[Path, Path]:
-        """From the path of every column by display names to its path in files; empty without column mapping."""
+        """The physical path of every column by display path; empty without column mapping."""
         return physical_paths(self.schema, self.column_mapping_mode)
 
     def _stats_columns(self, data_columns: Sequence[Path]) -> list[str]:
@@ -130,7 +130,7 @@ class Snapshot(LogSnapshot, PublicSnapshot):
 
 
 def physical_paths(schema: StructType, mode: str) -> Mapping[Path, Path]:
-    """From the path of every column of `schema` to its path in files; empty without column mapping."""
+    """Return the physical path of every column of `schema` by display path; empty without column mapping."""
     return {} if mode == NONE else dict(_paths(schema, mode, (), ()))
 
 

@@ -1,7 +1,7 @@
-"""The card of a version of a table: what it holds, its columns, what it asks of clients, and its last commits.
+"""HTML card of a table version: totals, columns, protocol requirements and last commits.
 
-Nothing is read for it but the checksum of the version, its commit for the time where the snapshot does not know that,
-and the commits that are shown. No Spark job runs.
+Reads only the checksum of the version, its commit if the snapshot does not know the commit time, and the displayed
+commits. Runs no Spark job.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ from slackwater.stats.file_stats import record_counts
 T = TypeVar("T")
 
 LAST_COMMITS = 5
-"""How many commits the card of a table shows."""
+"""Number of commits on the card of a table."""
 
 _MOST_COLUMNS = 30
 _LONGEST_TYPE = 120
-# Of more files the statistics are not read for a count of rows.
+# For more file actions, rows are not counted from statistics.
 _MOST_COUNTED_FILES = 2_000
 
 
@@ -61,9 +61,9 @@ def snapshot_card(
     commits: int = 0,
     note: str | None = None,
 ) -> Markup:
-    """The card of `snapshot`, called `name`, by default its place; with its last `commits`, read from the log.
+    """Return the card of `snapshot` titled `name`, by default its location, with its last `commits` read from the log.
 
-    What the log does not tell is left out. Raises InvalidSchema, CorruptTable.
+    Values not available from the log are omitted. Raises InvalidSchema, CorruptTable.
     """
     place = without_secrets(snapshot.table.location)
     committed = to_moment(_or_none(lambda: snapshot.timestamp_ms))
@@ -95,7 +95,7 @@ def snapshot_card(
 
 
 def size_if_cheap(snapshot: LogSnapshot) -> tuple[int, int] | None:
-    """How many live files there are, and their bytes; None where a checkpoint would have to be read for that."""
+    """Return the number of live files and their bytes, None if a checkpoint would have to be read."""
     if snapshot.segment.checkpoint is None:
         return _or_none(lambda: file_totals(snapshot))
     found = _or_none(snapshot.checksum)
@@ -110,7 +110,10 @@ def size_if_cheap(snapshot: LogSnapshot) -> tuple[int, int] | None:
 
 
 def rows_if_cheap(snapshot: LogSnapshot) -> int | None:
-    """The live rows by the statistics of the files; None where these do not say, or would have to be read first."""
+    """Return the number of live rows from file statistics, None if not all files have statistics.
+
+    None also for a version with a checkpoint, or with more than 2,000 file actions.
+    """
     if snapshot.segment.checkpoint is not None or snapshot.state.newest.num_rows > _MOST_COUNTED_FILES:
         return None
     files = _or_none(lambda: snapshot.live_files(["stats", "deletionVector"]))
@@ -125,7 +128,7 @@ def rows_if_cheap(snapshot: LogSnapshot) -> int | None:
 
 
 def _or_none(read: Callable[[], T]) -> T | None:
-    """What `read` gives; None where the log, or what is left of it, does not tell."""
+    """Return the result of `read`, None if it raises a SlackwaterError."""
     try:
         return read()
     except SlackwaterError:
@@ -167,7 +170,7 @@ def _column(column: StructField, is_partition: bool, is_clustering: bool) -> Seq
 
 
 def _demands(snapshot: LogSnapshot) -> Child:
-    """What the table asks of clients and of rows, closed until somebody looks."""
+    """Return the requirements on clients and rows in a collapsed section: protocol, properties, constraints."""
     configuration, protocol = snapshot.configuration, snapshot.protocol
     features = sorted(configuration.supported_features)
     active = [name for name in features if configuration.is_active(name)]
@@ -208,7 +211,7 @@ def _commits(snapshot: LogSnapshot, most: int) -> Child:
 
 
 def _last_commits(snapshot: LogSnapshot, most: int) -> list[tuple[int, Child, Sequence[Mapping[str, Any]]]]:
-    """The newest commits that the log still holds; each is read once."""
+    """Return the newest commits still in the log. Reads each commit once."""
     listing = snapshot.table.list_log()
     seen = {version: commit for version, commit in listing.commits.items() if version <= snapshot.version}
     history = CommitHistory(snapshot.store, replace(listing, commits=seen), snapshot.configuration)

@@ -1,6 +1,6 @@
-"""What differs between two versions of a table: columns, properties, files, and rows by key.
+"""Differences between two versions of a table: columns, properties, files, and rows by key.
 
-Only rows of files that are in one of the versions alone are read: all others are in both.
+Only rows of files present in one version alone are read, because all other rows are in both versions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from slackwater.scan.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class ValueChange:
-    """Something by its name, before and after; None where it is not there."""
+    """A named value before and after; None if absent."""
 
     name: str
     before: str | None
@@ -30,7 +30,7 @@ class ValueChange:
 
 @dataclass(frozen=True, slots=True)
 class FileDifference:
-    """Files that are in one version alone, and their sizes in bytes. A file with another vector is in both lists."""
+    """Files in one version alone, with sizes in bytes. A file with a new deletion vector is added and removed."""
 
     added: int
     added_bytes: int
@@ -40,9 +40,9 @@ class FileDifference:
 
 @dataclass(frozen=True, slots=True)
 class RowDifference:
-    """Rows that are in one version alone by their key, and those of which another column differs.
+    """Rows with a key in one version alone, and rows with equal keys but different values.
 
-    Each of `changed` is a row before and after. The tables are whole, or as much of them as was asked for.
+    `changed_before` and `changed_after` have matching rows. The tables are complete, or limited by the caller.
     """
 
     added: pa.Table
@@ -53,7 +53,7 @@ class RowDifference:
 
 @dataclass(frozen=True, slots=True)
 class VersionDiff:
-    """What leads from one version of a table to another. `rows` is None where no key was given."""
+    """The differences between two versions of a table. `rows` is None without a key."""
 
     schema: list[ValueChange]
     properties: list[ValueChange]
@@ -62,10 +62,10 @@ class VersionDiff:
 
 
 def difference(before: Snapshot, after: Snapshot, key: Sequence[str] = ()) -> VersionDiff:
-    """What differs between two versions; of rows, where a `key` names them.
+    """Return the differences between two versions, including rows if `key` is not empty.
 
-    Rows are compared in the columns that both versions have, by name. Memory O(rows of files that differ). Raises
-    InvalidArgument for a key that is no column of both, that is nested, or that two rows of one version have, and as
+    Rows are compared by name in columns of both versions. Memory O(rows of files that differ). Raises InvalidArgument
+    for a key column missing in a version or nested, or for a duplicate key in one version. Also raises as
     `Snapshot.to_arrow`.
     """
     gone, new = _other_files(before, after), _other_files(after, before)
@@ -90,7 +90,7 @@ def _changes(before: Mapping[str, str], after: Mapping[str, str]) -> list[ValueC
 
 
 def _other_files(snapshot: Snapshot, other: Snapshot) -> pa.Table:
-    """The files of `snapshot` that `other` has not, or with another deletion vector."""
+    """Return the files of `snapshot` absent from `other`, or present with another deletion vector."""
     files = snapshot.files(None, FILE_COLUMNS)
     keys, known = file_keys(files), file_keys(other.files(None, FILE_COLUMNS))
     return files.filter(pc.invert(pc.is_in(keys, known)))
@@ -125,7 +125,7 @@ def _read(snapshot: Snapshot, files: pa.Table, columns: Sequence[str]) -> pa.Tab
 
 
 def _in_types(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The rows in types of a later version, as far as they can be: a type that was widened holds them."""
+    """Return the rows cast to types of a later version if possible. Widened types accept all values."""
     for at, wanted in enumerate(schema):
         if rows.schema.field(at).type != wanted.type and not pa.types.is_nested(wanted.type):
             try:
@@ -136,7 +136,10 @@ def _in_types(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def _matched(olds: pa.Table, news: pa.Table, key: Sequence[str], versions: tuple[int, int]) -> pa.Table:
-    """For each key the index of its row before (`old`) and after (`new`), null where there is none."""
+    """Return for each key the index of its row before (`old`) and after (`new`), null if absent.
+
+    Raises InvalidArgument for a duplicate key in one version.
+    """
     keyed = pa.concat_tables([_keyed(olds, key, "old", "new"), _keyed(news, key, "new", "old")])
     found = keyed.group_by(_places(key)).aggregate([("old", "count"), ("new", "count"), ("old", "min"), ("new", "min")])
     for side, version in zip(("old", "new"), versions, strict=True):
@@ -156,7 +159,7 @@ def _keyed(rows: pa.Table, key: Sequence[str], own: str, other: str) -> pa.Table
 
 
 def _places(key: Sequence[str]) -> list[str]:
-    # A column of the table may be called as one of the others.
+    # Generated names, because a key column may be named `old` or `new`.
     return [f"key {at}" for at in range(len(key))]
 
 
@@ -168,7 +171,7 @@ def _differs(olds: pa.Table, news: pa.Table) -> pa.ChunkedArray:
 
 
 def _unequal(old: pa.Array, new: pa.Array) -> pa.Array:
-    """For each place whether the two values differ; null is equal to null, NaN to NaN."""
+    """Return for each position whether the two values differ. Null equals null, NaN equals NaN."""
     if pa.types.is_nested(new.type) or old.type != new.type:
         pairs = zip(old.to_pylist(), new.to_pylist(), strict=True)
         return pa.array([a != b for a, b in pairs], pa.bool_())
