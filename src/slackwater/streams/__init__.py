@@ -1,1 +1,1 @@
-"""Tables as the sources of streams, without Spark: positions in a log, the files between two, what checkpoints say."""
+"""Streaming sources without Spark: offsets, files between two offsets, and query checkpoints."""

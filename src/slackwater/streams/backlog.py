@@ -1,4 +1,4 @@
-"""How far a query is behind the table that it reads, and what the table that it writes has of it."""
+"""Backlog of a query on its source table, and the query's state in its sink table."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from slackwater.streams.offsets import BASE_INDEX, SourceOffset
 from slackwater.streams.options import StreamOptions
 from slackwater.streams.version_files import VersionFiles, appended_files, snapshot_files
 
-# Rows that were changed are counted with those that were appended: which commits a stream lets pass its options say,
-# and no checkpoint has these.
+# Counts changed and appended rows, because the options of the stream are not in the checkpoint.
 _ALL = StreamOptions(ignore_changes=True)
 _READ_AT_ONCE = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What of a table is after an offset: versions that are not read, or not all of them, and the files they added.
+    """The part of a table after an offset: versions not read completely, and their added files.
 
-    `newest` is the table's newest version. `lost` is the first version that the stream needs and the log does not have
-    any more; what was lost is not counted. `is_ahead`: the offset is behind the table's end, which was set back.
+    `newest` is the table's newest version. `lost` is the first required version missing from the log; lost files are
+    not included. `is_ahead`: the offset is after the newest version, because the table was restored to an older
+    version.
     """
 
     newest: int
@@ -40,9 +40,10 @@ class Backlog:
 
 
 def backlog(snapshot: Snapshot, offset: SourceOffset) -> Backlog:
-    """What of the table, whose newest version `snapshot` is, a stream at `offset` has not read.
+    """Return the part of the table not read by a stream at `offset`; `snapshot` is the newest version.
 
-    Every commit that is left is read, and the snapshot that the stream is amid. Raises CorruptLog, StorageError.
+    Reads every remaining commit, and the initial snapshot if the stream has not completed it. Raises CorruptLog,
+    StorageError.
     """
     newest = snapshot.version
     if offset.version > newest + 1:
@@ -62,7 +63,7 @@ def backlog(snapshot: Snapshot, offset: SourceOffset) -> Backlog:
 
 
 def _left(snapshot: Snapshot, offset: SourceOffset) -> Iterator[tuple[int, VersionFiles | None, int]]:
-    """Each version from `offset` on, its files, None where they are gone, and the index up to which they are read."""
+    """Yield each version from `offset` on, its files (None if not in the log), and the last read index."""
     version, index = offset.version, offset.index
     if offset.is_initial:
         yield version, _initial(snapshot, offset), index
@@ -80,7 +81,7 @@ def _initial(snapshot: Snapshot, offset: SourceOffset) -> VersionFiles | None:
 
 
 def _commits(snapshot: Snapshot, start: int) -> Iterator[tuple[int, VersionFiles | None]]:
-    """The versions from `start` on with the files that their commits added, many of them read at once."""
+    """Yield the versions from `start` on with the files added by their commits. Reads many commits together."""
     listing = snapshot.table.list_log(start)
     for first in range(start, snapshot.version + 1, _READ_AT_ONCE):
         versions = range(first, min(first + _READ_AT_ONCE, snapshot.version + 1))
@@ -94,22 +95,22 @@ def _commits(snapshot: Snapshot, start: int) -> Iterator[tuple[int, VersionFiles
 
 
 class SinkState(Enum):
-    """What the table that a query writes to has of it, against the query's checkpoint."""
+    """The batches of a query recorded in its sink table, compared with the query's checkpoint."""
 
     NOTHING = "nothing"
-    """No batch of the query: none was written, or not by a sink that says so in the table's log."""
+    """No batch: the query wrote none, or its sink does not record batches in the table's log."""
     IN_STEP = "in step"
-    """The last batch that was done, and none after it."""
+    """The last completed batch is the newest one in the table."""
     HAS_NEXT = "has the next batch"
-    """The batch that the next start runs again: it is skipped there."""
+    """The table has the batch repeated by the next start, and the sink skips it."""
     BEHIND = "behind"
-    """Less than what was done: the table was set back, or made anew; its rows are missing."""
+    """A completed batch is missing: the table was restored to an older version or recreated, and lacks rows."""
     AHEAD = "ahead"
-    """Batches that the checkpoint has not planned: it was set back, and new rows of these batches would be skipped."""
+    """The table has batches not planned in the checkpoint, which was set back. Their new rows would be skipped."""
 
 
 def sink_state(checkpoint: StreamCheckpoint, held: int | None) -> SinkState:
-    """Where a table stands whose log has `held` as the last batch of the query."""
+    """Return the state of a table with `held` as the last batch of the query in its log."""
     if held is None:
         return SinkState.NOTHING
     if held == checkpoint.repeats:

@@ -1,6 +1,7 @@
-"""The files that a running stream has still to read, and their bytes, known without looking at the table once more.
+"""Backlog metrics of a running stream: files and bytes not read yet, computed without another listing of the table.
 
-Source: the backlog metrics of Delta sources on Databricks, whose names these are; delta-spark's source has none.
+Source: the backlog metrics of Delta sources on Databricks, with the same names. delta-spark's source has no such
+metrics.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from slackwater.streams.offsets import BASE_INDEX
 from slackwater.streams.version_files import VersionFiles
 
 _FILES, _BYTES = "numFilesOutstanding", "numBytesOutstanding"
-# A micro-batch waits for it: it is to cost much less than to plan one.
+# Limits per call, because a micro-batch waits for the metrics.
 _MOST_COMMITS, _MOST_BYTES = 256, 4 * 1024**2
 
 
 @dataclass(frozen=True, slots=True)
 class Outstanding:
-    """What a micro-batch leaves to those after it, of files that the stream's options let it read."""
+    """Files and bytes left for later micro-batches, limited to files selected by the stream's options."""
 
     files: int = 0
     size_bytes: int = 0
@@ -36,17 +37,17 @@ class Outstanding:
 
     @staticmethod
     def of(found: VersionFiles, after: int) -> Outstanding:
-        """The files of a version behind the index `after`."""
+        """Return the files of a version after the index `after`."""
         counts, sizes = found.counts[after + 1 :], found.sizes[after + 1 :]
         return Outstanding(int(np.count_nonzero(counts)), int(np.sum(sizes if counts.all() else sizes[counts])))
 
     def metrics(self) -> dict[str, str]:
-        """As a progress report has it."""
+        """Return the metrics for a progress report."""
         return {_FILES: str(self.files), _BYTES: str(self.size_bytes)}
 
     @staticmethod
     def of_metrics(told: Mapping[str, Any] | None) -> Outstanding | None:
-        """What a progress report says, None where it says nothing of it."""
+        """Return the metrics from a progress report, None if absent."""
         try:
             return Outstanding(int((told or {})[_FILES]), int((told or {})[_BYTES]))
         except (KeyError, TypeError, ValueError):
@@ -54,7 +55,7 @@ class Outstanding:
 
 
 class CommitsAhead:
-    """What the commits ahead of a stream add up to, each of them read once, and only so many at a time."""
+    """Totals of the commits ahead of a stream. Each commit is read once, with a limit per call."""
 
     def __init__(self) -> None:
         self._counted: deque[Outstanding] = deque()
@@ -68,10 +69,10 @@ class CommitsAhead:
         listing: LogListing,
         read: Callable[[Sequence[CommitFile]], Iterator[VersionFiles]],
     ) -> Outstanding | None:
-        """The files of the versions from `first` to `newest`; None while there are commits that were not looked at.
+        """Return the files of the versions from `first` to `newest`, None while some commits are not read yet.
 
-        `listing` has them, but for those that are gone, and `read` gives the files of some of them. Of a commit that is
-        too large to be read ahead nothing is known until the stream has come to it.
+        `listing` has the commits; missing commits add nothing. `read` returns the files of some commits. A commit too
+        large to be read ahead stays unknown until the stream has passed it.
         """
         self._go_on(first, newest)
         start = first + len(self._counted)
@@ -95,7 +96,7 @@ class CommitsAhead:
 
 
 def _within_bounds(start: int, newest: int, listing: LogListing) -> tuple[int, list[CommitFile]]:
-    """The version up to which commits from `start` on may be read at once, and those of them that are there."""
+    """Return the exclusive end of the versions from `start` to read in one call, and their commits in the log."""
     there: list[CommitFile] = []
     left = _MOST_BYTES
     for version in range(start, min(start + _MOST_COMMITS, newest + 1)):

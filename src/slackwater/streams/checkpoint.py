@@ -1,4 +1,4 @@
-"""What a checkpoint of Structured Streaming says: the query, the batches planned and done, and where each source is.
+"""Reader of a Structured Streaming checkpoint: the query, planned and completed batches, and offsets of each source.
 
 Source: Spark's HDFSMetadataLog, OffsetSeqLog (v1, and v2 with names of sources) and CommitLog.
 """
@@ -26,10 +26,10 @@ _RESERVOIR_ID = "reservoirId"
 
 @dataclass(frozen=True, slots=True)
 class SourceProgress:
-    """How far a batch goes in one source, which is named by its place among them, from 0, or by its name.
+    """The end of a batch in one source. `name` is the position of the source, from 0, or its name.
 
-    `text` is what the checkpoint holds, None where it holds nothing. `offset` is that of a Delta table; with a
-    `problem`, which says what is wrong, it is one that cannot be used. Without both the source is no Delta table.
+    `text` is the text in the checkpoint, None if absent. `offset` is the offset of a Delta table. `problem` describes
+    why a Delta offset is unusable. Without both, the source is not a Delta table.
     """
 
     name: str
@@ -40,7 +40,7 @@ class SourceProgress:
 
 @dataclass(frozen=True, slots=True)
 class PlannedBatch:
-    """A batch as it was planned, and where it ends in each source; times in ms since the epoch."""
+    """A planned batch and its end offset in each source; times in ms since the epoch."""
 
     number: int
     timestamp_ms: int
@@ -50,7 +50,7 @@ class PlannedBatch:
 
 @dataclass(frozen=True, slots=True)
 class StreamCheckpoint:
-    """A query: the last batch that it planned, and the last that was done, which is that one or one before it."""
+    """A query with its last planned batch and its last completed batch, which is equal or older."""
 
     root_url: str
     query_id: str
@@ -59,25 +59,27 @@ class StreamCheckpoint:
 
     @property
     def repeats(self) -> int | None:
-        """The batch that was planned and not done, which the next start runs; None where it plans another one."""
+        """The planned but incomplete batch, repeated by the next start; None if the next start plans a batch."""
         return None if self.planned is None or self.planned == self.done else self.planned.number
 
     @property
     def next_batch(self) -> int:
-        """The batch that the next start begins with."""
+        """The first batch of the next start."""
         if self.repeats is not None:
             return self.repeats
         return 0 if self.planned is None else self.planned.number + 1
 
 
 def read_checkpoint(store: ObjectStore) -> StreamCheckpoint:
-    """The checkpoint at the root of `store`, in its present state; the query may be running.
+    """Return the checkpoint at the root of `store`, in its current state. The query may be running.
 
-    Raises InvalidArgument where there is none, CorruptTable for a file that is torn or missing, UnsupportedFeature for
-    one of a newer Spark; all name the file.
+    Raises:
+        InvalidArgument: If the directory is not a checkpoint; names the missing file.
+        CorruptTable: If a file is truncated or missing; names the file.
+        UnsupportedFeature: If a newer version of Spark wrote a file; names the file.
     """
     query_id = _query_id(store)
-    # Commits are listed first: each of them has had its offsets for longer.
+    # Commits are listed first, because the offsets of a batch are written before its commit.
     done, planned = _newest(store, _COMMITS), _newest(store, _OFFSETS)
     if done is not None:
         _require_commit(store, done)
@@ -112,7 +114,7 @@ def _query_id(store: ObjectStore) -> str:
 
 
 def _newest(store: ObjectStore, folder: str) -> int | None:
-    """The highest number among the files of a log; files that are being written have other names."""
+    """Return the highest number among the files of a log. Incomplete files have other names."""
     names = (meta.path.rpartition("/")[2] for meta in store.list_from(folder))
     return max((int(name) for name in names if _NUMBER.fullmatch(name)), default=None)
 
@@ -126,7 +128,7 @@ def _batch(store: ObjectStore, number: int) -> PlannedBatch:
     where, (version, *lines) = _lines(store, f"{_OFFSETS}/{number}", (_BY_PLACE, _BY_NAME))
     if not lines:
         raise _torn(where, "the time of its batch")
-    # The first line may be empty in v1, of a Spark that had no metadata.
+    # The first line may be empty in v1, from old Spark versions without metadata.
     told = _json_object(lines[0] or "{}", where, "the time of its batch")
     timestamp_ms, watermark_ms = told.get("batchTimestampMs", 0), told.get("batchWatermarkMs", 0)
     if not (isinstance(timestamp_ms, int) and isinstance(watermark_ms, int)):
@@ -138,7 +140,7 @@ def _batch(store: ObjectStore, number: int) -> PlannedBatch:
 
 
 def _named(lines: list[str], where: str) -> list[tuple[str, str]]:
-    """The names and offsets of sources, which the file has in no order; a name may be a place."""
+    """Return names and offsets of sources, sorted, because the file has no order. A name may be a position."""
     found: list[tuple[str, str]] = []
     for line in lines:
         name, separator, text = line.partition(":")
@@ -156,7 +158,7 @@ def _progress(name: str, text: str, where: str) -> SourceProgress:
     except orjson.JSONDecodeError as error:
         if text.lstrip().startswith("{"):
             raise _torn(where, f"the offset of source {name}") from error
-        # What is no JSON is a source's own affair.
+        # Other sources may use any format, so text without a JSON object is not an error.
         return SourceProgress(name, text)
     if not (isinstance(node, dict) and _RESERVOIR_ID in node):
         return SourceProgress(name, text)
@@ -167,7 +169,10 @@ def _progress(name: str, text: str, where: str) -> SourceProgress:
 
 
 def _lines(store: ObjectStore, path: str, versions: tuple[str, ...]) -> tuple[str, list[str]]:
-    """Where a file of a log is, for messages, and its lines, of which the first says its version."""
+    """Return the location of a log file for messages, and its lines. The first line has the format version.
+
+    Raises CorruptTable, UnsupportedFeature.
+    """
     where = f"{store.root_url}/{path}"
     try:
         data = store.read(path)

@@ -1,7 +1,7 @@
-"""Where Spark keeps what it knows of a query's source: in its checkpoint, which is found from a place below that.
+"""Location of a source's metadata in Spark's query checkpoint, found from a path below the checkpoint.
 
-Spark tells a source of Python nothing of its checkpoint. delta-spark goes on with a log of schemas only where the log
-names its own source's place.
+Spark does not pass its checkpoint to a Python source. delta-spark continues with a log of schemas only if the log names
+the location of its own source.
 Source: Spark's MicroBatchExecution (`sources/N`, in the order of the plan); delta-spark's PersistedMetadata.
 """
 
@@ -18,10 +18,10 @@ _METADATA, _FIRST = "metadata", "sources/0"
 
 
 def source_place(store: ObjectStore, location: str) -> str:
-    """The place of the first source of the query in whose checkpoint the root of `store` is, as Spark writes it.
+    """Return the location of the query's first source, in Spark's form, for a `store` inside the query's checkpoint.
 
-    `location` is that root as it was named. '' where it is in no checkpoint. Of a query with several sources this is
-    one of them: which one is meant is not known.
+    `location` is the root of `store` in the user's form. Returns '' if the root is in no checkpoint. For a query with
+    several sources, the result may belong to a different source, because Spark does not identify the source.
     """
     for url, place in zip(_parents(store.root_url), _parents(_as_hadoop(store, location)), strict=False):
         try:
@@ -29,13 +29,13 @@ def source_place(store: ObjectStore, location: str) -> str:
             if _is_query(holder.read(path)):
                 return f"{place}/{_FIRST}"
         except SlackwaterError:
-            # Nothing of that name is there, or it may not be read.
+            # The file does not exist, or cannot be read.
             continue
     return ""
 
 
 def _parents(place: str) -> Iterator[str]:
-    """The directories above, the nearest first, down to what has a name."""
+    """Yield the parent directories, the nearest first, down to the last one with a name."""
     scheme, separator, path = place.partition(":")
     root = len(scheme) + len(separator) + (2 if path.startswith("//") else 0)
     while place.rfind("/") > root:
@@ -44,14 +44,14 @@ def _parents(place: str) -> Iterator[str]:
 
 
 def _as_hadoop(store: ObjectStore, location: str) -> str:
-    """The place as Hadoop's Path has it: of a local file system with one slash, and nothing percent-encoded."""
+    """Return the location in the form of Hadoop's Path: one slash for a local file system, no percent-encoding."""
     if store.local_root is not None:
         return f"file:{store.local_root}"
     return location.rstrip("/")
 
 
 def _is_query(metadata: bytes) -> bool:
-    """Whether a file of that name is that of a checkpoint: it has the id of a query."""
+    """Return whether a file named `metadata` belongs to a checkpoint: it contains the id of a query."""
     try:
         found = orjson.loads(metadata)
     except ValueError:

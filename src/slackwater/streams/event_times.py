@@ -1,8 +1,8 @@
-"""What a stream begins with, in the order of a column of times: no row comes after one that is later.
+"""Event time order of the initial snapshot of a stream: no micro-batch has a row earlier than a previous micro-batch.
 
-A stream that drops late rows (a watermark) would else drop most of a table that was not written in the order of its
-times. Source: Databricks' `withEventTimeOrder`, which finds the column by the watermark of the query; a source of Spark
-is not told of that, so that the column is named.
+Otherwise, a stream with a watermark drops most rows of a table not written in the order of its event times. Source:
+Databricks' `withEventTimeOrder`, which derives the column from the query's watermark. A Python source does not receive
+the watermark, so the user names the column.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from slackwater.stats.bounds import prove_bounds
 from slackwater.stats.file_stats import StatsColumns
 
 NEEDED = ("partitionValues", "stats")
-"""The columns of files that tell their times."""
+"""The required columns of files, with bounds of their event times."""
 _TYPES = ("timestamp", "timestamp_ntz", "date")
 _FIRST, _LAST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 _log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ _Numbers = npt.NDArray[np.int64]
 
 
 def event_time_path(schema: StructType, column: str, where: str) -> ColumnPath:
-    """The path of the column `column`. Raises InvalidArgument where there is none, or it holds no times."""
+    """Return the path of the column `column`. Raises InvalidArgument if it is unknown or not a time column."""
     path, kind = resolve_path(schema, parse_column_path(column))
     if not isinstance(kind, PrimitiveType) or kind.name not in _TYPES:
         raise InvalidArgument(
@@ -44,10 +44,11 @@ def event_time_path(schema: StructType, column: str, where: str) -> ColumnPath:
 def in_event_order(
     snapshot: Snapshot, files: pa.Table, column: str, order: _Numbers
 ) -> tuple[_Numbers, npt.NDArray[np.bool_]]:
-    """The rows of `files` by their least time, those of one in the order `order`; and which may end a micro-batch.
+    """Return the rows of `files` ordered by least event time, and a mask of positions that may end a micro-batch.
 
-    All rows of those up to it are before all rows behind it. Files whose statistics do not tell their times may hold
-    any: with them all is one micro-batch. Raises InvalidArgument.
+    Files with equal times stay in the order `order`. All rows up to such a position are earlier than all rows after it.
+    A file without usable statistics may hold any time, so the whole snapshot is then one micro-batch. Raises
+    InvalidArgument.
     """
     where = snapshot.store.root_url
     path = event_time_path(snapshot.schema, column, where)
@@ -61,7 +62,7 @@ def in_event_order(
     unknown = int(np.count_nonzero(has_times & ((low == _FIRST) | (high == _LAST))))
     if unknown:
         _log.info("%s: %d files do not tell their times: the stream begins with one micro-batch", where, unknown)
-    # Where all is NULL, nothing is late.
+    # A file with only NULL times has no late rows.
     low, high = np.where(has_times, low, _FIRST), np.where(has_times, high, _FIRST)
     by_time = order[np.argsort(low[order], kind="stable")]
     ends = _only_the_last(len(by_time))

@@ -1,6 +1,6 @@
-"""Files of a micro-batch as tasks: ranges of bytes of files that are read one after another, and the rows of each.
+"""Tasks of a micro-batch: byte ranges of files, read one after another, and their rows.
 
-It travels to executors, so it needs little of this package.
+Executors import this module, so it has few dependencies.
 Source: delta-protocol.md "Add CDC File"; Spark's FilePartition (`spark.sql.files.maxPartitionBytes`).
 """
 
@@ -19,16 +19,16 @@ _MOST_BYTES, _OPEN_COST_BYTES = 128 * 1024**2, 4 * 1024**2
 
 @dataclass(frozen=True)
 class StreamTask:
-    """What one task of a micro-batch reads. `says_change`: the files say themselves what happened to each row."""
+    """The input of one task of a micro-batch. `says_change`: the files contain the change type of each row."""
 
     splits: Sequence[Split]
     says_change: bool = False
 
 
 def read_task(store: ObjectStore, wanted: ReadProjection, task: StreamTask) -> Iterator[pa.RecordBatch]:
-    """The rows of a task, in the columns of `wanted.schema`. Raises as `read_splits`."""
+    """Return the rows of a task, in the columns of `wanted.schema`. Raises as `read_splits`."""
     if task.says_change:
-        # The first constant is a column of these files, in the same place.
+        # The first constant, the change type, is a column of these files, at the same position.
         kind = wanted.constants.field(0)
         constants = pa.schema(list(wanted.constants)[1:])
         wanted = replace(wanted, columns=wanted.columns.append(kind), constants=constants)
@@ -36,7 +36,7 @@ def read_task(store: ObjectStore, wanted: ReadProjection, task: StreamTask) -> I
 
 
 def tasks_of(files: Sequence[Split], width: int) -> list[list[Split]]:
-    """`files`, each whole, as ranges for at least `width` tasks where there is so much, largest ranges first."""
+    """Return `files`, each complete, split into ranges for at least `width` tasks if large enough; largest first."""
     total = sum((split.size_bytes or 0) + _OPEN_COST_BYTES for split in files)
     most = min(_MOST_BYTES, max(_OPEN_COST_BYTES, total // max(1, width)))
     ranges = sorted((piece for split in files for piece in _ranges(split, most)), key=_bytes, reverse=True)

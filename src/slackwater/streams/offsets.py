@@ -1,6 +1,6 @@
-"""How far a stream has read a table: a version, and an index within it.
+"""Source offsets: a table version, and an index within the version.
 
-The JSON is that of delta-spark's source, so that a checkpoint of one engine is read by the other.
+The JSON equals the JSON of delta-spark's source, so that both engines can read a checkpoint.
 Source: delta-spark's DeltaSourceOffset.
 """
 
@@ -15,24 +15,24 @@ from slackwater.errors import CorruptTable, UnsupportedFeature
 BASE_INDEX = -1
 """The index before the first file of a version."""
 SCHEMA_CHANGE, BEHIND_SCHEMA_CHANGE = -20, -19
-"""The indexes of a version that changes the schema, before its files: to be followed, and when that was done."""
+"""The indexes before the files of a version with a schema change: before and after the change is applied."""
 SCHEMA_CHANGES = (SCHEMA_CHANGE, BEHIND_SCHEMA_CHANGE)
 _BASE_INDEX_3 = -100
 _WITHOUT_SCHEMA_CHANGES, _WITH_SCHEMA_CHANGES = 1, 3
 _STARTED = "startingVersion"
-# An index in an order that delta-spark does not know: it refuses what is of a later version than its own.
+# Offset version for event time order. delta-spark does not know this order, and rejects newer offset versions.
 _IN_EVENT_ORDER = 1000
 _ORDERED_BY = "eventTimeColumn"
 
 
 @dataclass(frozen=True, slots=True)
 class SourceOffset:
-    """All files of versions before `version`, and those of it up to `index`, have been read.
+    """A read position: all files of versions before `version`, and its files up to `index`, have been read.
 
-    `is_initial`: `version` is the snapshot that the stream began with, whose files are in the order of their times.
-    `started`: the version that the stream began with, in the offset that ends the first micro-batch of one that was to
-    begin with the newest: what that was cannot be found out again. `ordered_by`: the column of times in whose order the
-    files of the snapshot are, where that is not the order of their times of writing.
+    `is_initial`: `version` is the initial snapshot of the stream, with files ordered by time. `started`: the first
+    version of a stream with startingVersion latest. It is recorded in the end offset of the first micro-batch, because
+    it cannot be determined later. `ordered_by`: the event time column that orders the files of the snapshot, None for
+    the order of modification times.
     """
 
     table_id: str
@@ -44,11 +44,11 @@ class SourceOffset:
 
     @property
     def is_amid_schema_change(self) -> bool:
-        """Whether it is before the files of a version that changes the schema."""
+        """True if the offset is before the files of a version with a schema change."""
         return self.index in SCHEMA_CHANGES
 
     def to_json(self) -> dict[str, Any]:
-        """The offset as a checkpoint holds it."""
+        """Return the offset in the form of a checkpoint."""
         node: dict[str, Any] = {
             "sourceVersion": _WITH_SCHEMA_CHANGES if self.is_amid_schema_change else _WITHOUT_SCHEMA_CHANGES,
             "reservoirId": self.table_id,
@@ -62,9 +62,9 @@ class SourceOffset:
 
     @classmethod
     def from_json(cls, node: Mapping[str, Any]) -> SourceOffset:
-        """The offset that a checkpoint holds, of this package or of delta-spark.
+        """Return the offset from a checkpoint of this package or of delta-spark.
 
-        Raises CorruptTable for what is none, UnsupportedFeature for one of a newer engine.
+        Raises CorruptTable if it is not an offset, UnsupportedFeature if a newer engine wrote it.
         """
         kind = node.get("sourceVersion")
         if not isinstance(kind, int):

@@ -1,4 +1,4 @@
-"""What a stream that reads a table is asked for.
+"""Options of a streaming source.
 
 Source: delta-spark's DeltaOptions, with its names and defaults.
 """
@@ -11,18 +11,19 @@ from dataclasses import dataclass
 from slackwater.errors import InvalidArgument
 
 MAX_FILES = 1000
-"""How many files a micro-batch has at most, where nothing else is said."""
+"""Default maximum number of files in a micro-batch."""
 LATEST = "latest"
 
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """The options of a stream's source.
+    """The options of a streaming source.
 
-    `starting_version`: a version, or `latest` for what is committed from now on; `starting_ms` a time since the epoch;
-    neither for the newest version, whole, and what follows. `max_files`, `max_bytes`: of one micro-batch, the latter
-    reached by its last file. `ignore_*` and `skip_change_commits` as `require_appended` has them. `event_time`: the
-    column of times in whose order the files are read that a stream begins with; None: in that of their writing.
+    `starting_version`: a version, or `latest` for commits from now on; `starting_ms`: a time in ms since the epoch.
+    Without both, the stream reads the newest version completely, then later commits. `max_files`, `max_bytes`: limits
+    of one micro-batch; its last file may exceed `max_bytes`. See `require_appended` for `ignore_*` and
+    `skip_change_commits`. `event_time`: the time column that orders the files of the initial snapshot; None for
+    modification time.
     """
 
     starting_version: int | str | None = None
@@ -38,7 +39,7 @@ class StreamOptions:
     event_time: str | None = None
 
     def __post_init__(self) -> None:
-        """Raise InvalidArgument for options that are none, or contradict each other."""
+        """Raise InvalidArgument for invalid or contradicting options."""
         if self.starting_version is not None and self.starting_ms is not None:
             raise InvalidArgument(
                 "give startingVersion or startingTimestamp, not both",
@@ -71,5 +72,5 @@ class StreamOptions:
 
     @property
     def allows_changes(self) -> bool:
-        """Whether commits that change rows are let pass."""
+        """True if commits with changed rows are accepted."""
         return self.ignore_changes or self.skip_change_commits

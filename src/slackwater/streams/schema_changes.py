@@ -1,4 +1,4 @@
-"""Whether a stream that reads with one schema may go on where the table got another.
+"""Schema compatibility checks between the schema of a stream and a new schema of the table.
 
 Source: delta-spark's SchemaUtils.isReadCompatible and DeltaSourceBase.
 """
@@ -36,10 +36,10 @@ _ADVICE = (
 def require_readable(
     read: TableConfiguration, read_version: int, changed: TableConfiguration, version: int, where: str
 ) -> None:
-    """Let pass a commit whose metadata is `changed`, for a stream that reads with `read`, of `read_version`.
+    """Check a commit with configuration `changed` for a stream with configuration `read`, of `read_version`.
 
-    Raises UnsupportedFeature for columns that were renamed or dropped, and for other changes with which rows would be
-    read wrongly, or less of them than there is; the latter are over when the stream is started again.
+    Raises UnsupportedFeature for renamed or dropped columns, and for other changes that would cause wrong or missing
+    rows. A restart of the stream usually resolves the other changes.
     """
     if changed.metadata.schema_string == read.metadata.schema_string and _same_partitions(changed, read):
         return
@@ -61,10 +61,10 @@ def require_readable(
 
 
 def require_partitions(read: TableConfiguration, changes: Iterable[FileChange], version: int, where: str) -> None:
-    """Let pass changed files that are partitioned as the table is by `read`.
+    """Check that changed files have the partition columns of `read`.
 
-    Raises UnsupportedFeature for others, which the commit that partitioned the table anew took away: what they have
-    in their files, and what in the log, is not where a stream looks for it.
+    Raises UnsupportedFeature for other files, which a repartitioning commit removed. For such a file, the stream would
+    look for partition values in the wrong source, the log or the file.
     """
     mode = read.column_mapping_mode
     physical = {column.name: physical_name(column, mode) for column in read.schema}
@@ -80,9 +80,9 @@ def require_partitions(read: TableConfiguration, changes: Iterable[FileChange], 
 
 
 def require_same_columns(read: TableConfiguration, then: TableConfiguration, version: int, where: str) -> None:
-    """Let pass rows of the table as it was `then`, before `version`, which took them away.
+    """Check rows removed by `version`, written with the configuration `then` before it.
 
-    Raises UnsupportedFeature where another column has the place of one of theirs.
+    Raises UnsupportedFeature if another column has replaced one of their columns.
     """
     name = replaced_column(then.schema, then.column_mapping_mode, read.schema, read.column_mapping_mode)
     if name is not None:
@@ -94,7 +94,7 @@ def require_same_columns(read: TableConfiguration, then: TableConfiguration, ver
 
 
 def differs(read: TableConfiguration, changed: TableConfiguration) -> bool:
-    """Whether a stream that tracks schemas, and reads with `read`, is to go on with `changed` instead.
+    """Return whether a stream with schema tracking and configuration `read` must continue with `changed` instead.
 
     Source: delta-spark's DeltaSourceMetadataEvolutionSupport: schema, partitioning, protocol, properties of Delta.
     """
@@ -107,7 +107,10 @@ def differs(read: TableConfiguration, changed: TableConfiguration) -> bool:
 
 
 def _as_read(schema: StructType) -> StructType:
-    """`schema` without what only writers need, such as the largest identity value, which each append may change."""
+    """Return `schema` without metadata for writers, such as the identity high-water mark.
+
+    Each append may change such metadata.
+    """
     return StructType(
         tuple(
             replace(
@@ -129,7 +132,7 @@ def _of_delta(table: TableConfiguration) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class AllowedSchemaChanges:
-    """The changes that a stream may go on behind: each `always`, or the version that made it."""
+    """Schema changes accepted by the user: each is `always`, or the version of the change."""
 
     renamed: str | None = None
     dropped: str | None = None
@@ -139,10 +142,10 @@ class AllowedSchemaChanges:
 def require_unblocked(
     older: TableConfiguration, newer: TableConfiguration, version: int, allowed: AllowedSchemaChanges, where: str
 ) -> None:
-    """Let pass a change of schema by `version` that only adds columns, or that the user has looked at.
+    """Check a schema change of `version`: it must only add columns, or be accepted by the user.
 
-    Raises OperationNotAllowed for columns that were renamed, dropped or given another type, with the options that let
-    the stream go on: what it writes to may need the same change first.
+    Raises OperationNotAllowed for renamed, dropped or retyped columns not `allowed`, because the sink may need the same
+    change first. The message names the options that accept the change.
     """
     renamed, dropped, retyped = _changes(older, newer)
     blocking = [
@@ -166,7 +169,7 @@ def require_unblocked(
 
 
 def _changes(older: TableConfiguration, newer: TableConfiguration) -> tuple[list[str], list[str], list[str]]:
-    """The columns of the top level and of structs that were renamed, that are gone, and that have another type."""
+    """Return the renamed, the dropped and the retyped columns, at the top level and in structs."""
     is_mapped = NONE not in (older.column_mapping_mode, newer.column_mapping_mode)
     renamed: list[str] = []
     dropped: list[str] = []
@@ -198,13 +201,13 @@ def _same_partitions(left: TableConfiguration, right: TableConfiguration) -> boo
 
 
 def _key(table: TableConfiguration) -> Key:
-    """How data files know a column: a table that columns are mapped in later keeps the names that they had."""
+    """Return the function for a column's name in data files. Tables mapped later retain their original names."""
     is_mapped = table.column_mapping_mode != NONE
     return lambda column: column.metadata.get(PHYSICAL_NAME) if is_mapped else column.name
 
 
 def _lost(older: TableConfiguration, newer: TableConfiguration) -> list[str]:
-    """The columns in `older` that `newer` knows by another name, in the table or in its files, or not at all."""
+    """Return the columns of `older` renamed in `newer`, logically or physically, or dropped."""
     pairs = paired_columns(
         older.schema, newer.schema, _key(older), _key(newer), lambda column, found: column.name == found.name
     )
@@ -212,10 +215,10 @@ def _lost(older: TableConfiguration, newer: TableConfiguration) -> list[str]:
 
 
 def _reads(files: StructType, read: StructType, *, may_widen: bool) -> bool:
-    """Whether rows with the schema `files` are read in full, and rightly, with `read`.
+    """Return whether rows with the schema `files` are read completely and correctly with `read`.
 
-    `may_widen`: the types of `read` may be wider. A stream stops where a later version narrows a type: its next run
-    reads, and its sink gets, another type.
+    `may_widen`: types in `read` may be wider. A stream stops at a later version with a narrower type, because its next
+    run reads another type, and its sink receives another type.
     """
     known = {column.name.lower(): column for column in read}
     columns = [(column, known.get(column.name.lower())) for column in files]

@@ -1,6 +1,6 @@
-"""The schemas that a stream has read a table with, in order: so that it goes on where columns are renamed or dropped.
+"""Schema log of a stream: the schemas used to read a table, in order, to follow renamed and dropped columns.
 
-A file for each, named by its number, at the option schemaTrackingLocation, as delta-spark's source has them.
+Each schema is a numbered file at the option schemaTrackingLocation, in the format of delta-spark's source.
 Source: delta-spark's DeltaSourceMetadataTrackingLog, PersistedMetadata.
 """
 
@@ -24,10 +24,11 @@ _HEADER = b"v1\n"
 
 @dataclass(frozen=True)
 class TrackedSchema:
-    """What the table was at `version`, as a stream reads it from there on; `number` is the entry's place in the log.
+    """The configuration of a table at `version`, used by a stream from this version on.
 
-    `before` is the number of the entry that this one follows, where that is not the last one but it. `source`: where
-    Spark keeps what it knows of the source, by which delta-spark knows whose log it is; '' where that is not known.
+    `number` is the position of the entry in the log. `before` is the number of the previous entry, None for `number` -
+    1. `source` is the location of Spark's metadata of the source, used by delta-spark to identify the owner of the log;
+    '' if unknown.
     """
 
     number: int
@@ -39,9 +40,9 @@ class TrackedSchema:
 
 @dataclass(frozen=True)
 class SchemaLog:
-    """The log of one source: in the directory `directory` of `store`, of the table with `table_id`.
+    """The schema log of one source: the directory `directory` of `store`, for the table with `table_id`.
 
-    `location`: the place of the store as the user named it.
+    `location` is the location of the store in the user's form.
     """
 
     store: ObjectStore
@@ -51,28 +52,28 @@ class SchemaLog:
 
     @staticmethod
     def of(store: ObjectStore, table_id: str, tracking_id: str | None = None, location: str = "") -> SchemaLog:
-        """The log at a schemaTrackingLocation, whose `store` this is, and which the user named as `location`.
+        """Return the log in `store`, opened at the schemaTrackingLocation `location` in the user's form.
 
-        `tracking_id` tells apart two sources of one query that read the same table.
+        `tracking_id` distinguishes two sources of one query on the same table.
         """
         own = "" if tracking_id is None else f"_{tracking_id}"
         return SchemaLog(store, f"_schema_log_{table_id}{own}", table_id, location)
 
     def newest(self) -> TrackedSchema | None:
-        """The schema that the stream reads with; None where it has not begun. Raises CorruptLog, CorruptTable."""
+        """Return the current schema of the stream, None before its start. Raises CorruptLog, CorruptTable."""
         numbers = self._numbers()
         return self._entry(numbers[-1]) if numbers else None
 
     def before(self, entry: TrackedSchema) -> TrackedSchema | None:
-        """The schema that the stream read with before `entry`; None for the first one."""
+        """Return the schema of the stream before `entry`, None for the first entry. Raises as `newest`."""
         number = entry.number - 1 if entry.before is None else entry.before
         return self._entry(number) if number in self._numbers() else None
 
     def append(self, version: int, configuration: TableConfiguration) -> TrackedSchema:
-        """Let the stream read with `configuration` from `version` on.
+        """Append an entry: the stream reads with `configuration` from `version` on.
 
-        Raises OperationNotAllowed where another stream has put its entry there, StorageRefused where the store would
-        not tell: nothing is written then.
+        Raises OperationNotAllowed if another stream has written the same entry, StorageRefused if the store has no
+        conditional puts. Nothing is written then.
         """
         try:
             self.store.require_conditional_puts(self.directory)

@@ -1,6 +1,6 @@
-"""A table as the source of a stream: where it begins, how far a micro-batch goes, and the files between two offsets.
+"""Streaming source for a table: start offset, end offset of a micro-batch, and the files between two offsets.
 
-Source: delta-spark's DeltaSource, whose offsets and rules these are.
+Source: delta-spark's DeltaSource, with the same offsets and rules.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class BatchFiles:
-    """Files of a micro-batch, of one version: rows of `files`, or `changes`; `timestamp_ms` is the commit's."""
+    """Files of a micro-batch from one version: rows of `files`, or `changes`. `timestamp_ms` is the commit time."""
 
     version: int
     files: pa.Table | None = None
@@ -59,11 +59,11 @@ class BatchFiles:
 
 
 class TableSource:
-    """What a running stream asks of the table that it reads. Not safe for threads.
+    """The source of a running stream. Not thread-safe.
 
-    `configuration`, of `version`, is what its rows are read with; commits that do not fit it are refused, and with a
-    `schema_log` followed: the stream ends before them, and goes on with their schema when it is started again.
-    `columns` of ADD_SCHEMA are what is needed of files.
+    Rows are read with `configuration`, the configuration of `version`. An incompatible commit raises an error. With a
+    `schema_log`, the stream ends before the commit instead, and the next run reads with the new schema. `columns` of
+    ADD_SCHEMA are the required columns of files.
     """
 
     def __init__(
@@ -97,11 +97,11 @@ class TableSource:
 
     @property
     def table_id(self) -> str:
-        """The id of the table that is read."""
+        """The id of the table."""
         return self._configuration.metadata.id
 
     def first(self) -> SourceOffset:
-        """Where a stream without a checkpoint begins. Raises VersionNotFound, TimestampOutOfRange."""
+        """Return the start offset of a stream without a checkpoint. Raises VersionNotFound, TimestampOutOfRange."""
         if self._first is None:
             begun = self._begin()
             self._first = replace(begun, ordered_by=self._options.event_time) if begun.is_initial else begun
@@ -109,18 +109,18 @@ class TableSource:
         return self._first
 
     def newest(self) -> SourceOffset:
-        """The offset behind all that is there."""
+        """Return the offset after all current files."""
         return SourceOffset(self.table_id, self._newest() + 1)
 
     def stop_at_newest(self) -> None:
-        """Let nothing that is committed from now on count."""
+        """Limit the stream to the current newest version. Later commits are ignored."""
         self._last = self._newest()
 
     def latest(self, start: SourceOffset, max_files: int | None, max_bytes: int | None) -> SourceOffset:
-        """How far a micro-batch from `start` goes, of at most so many files and bytes; `start` where there is nothing.
+        """Return the end offset of a micro-batch from `start` with limited files and bytes, `start` if nothing is new.
 
-        A file that goes beyond the bytes is taken, as the last one. Raises UnsupportedFeature for commits that the
-        stream's options do not let pass, and every error of reading.
+        A file that exceeds `max_bytes` is included as the last one. Raises UnsupportedFeature for a commit not accepted
+        by the stream's options, and every error of reading.
         """
         self._require_same_table(start)
         self._require_same_order(start)
@@ -135,20 +135,20 @@ class TableSource:
         return found
 
     def outstanding(self) -> Outstanding | None:
-        """What the micro-batch that was planned last leaves of what was there then; None where that is not known.
+        """Return the files left by the last planned micro-batch, relative to the table at that time; None if unknown.
 
-        Commits that the stream has still to come to are read for it, a few at a time. Never raises.
+        Reads later commits for this purpose, a few at a time. Never raises.
         """
         if self._at is None:
             return None
         try:
             return self._outstanding(self._at)
-        except Exception as error:  # noqa: BLE001  (the stream itself says what is wrong, once it is there)
+        except Exception as error:  # noqa: BLE001  (the stream raises the error when it reaches the commit)
             _log.debug("%s: what is outstanding is not known: %s", self._table.root_url, error)
             return None
 
     def files(self, start: SourceOffset, end: SourceOffset) -> list[BatchFiles]:
-        """The files after `start` up to `end`, by their versions. Raises as `latest`."""
+        """Return the files after `start` up to `end`, by version. Raises as `latest`."""
         self._require_same_table(start)
         self._require_same_table(end)
         self._require_same_order(end)
@@ -177,16 +177,16 @@ class TableSource:
         return _with_files(found)
 
     def committed(self, end: SourceOffset) -> None:
-        """Told of each micro-batch that is done with: one before a change of schema lets the stream follow that.
+        """Handle the end of a micro-batch. If `end` is before a schema change, record the new schema for the next run.
 
-        Raises OperationNotAllowed, where the schema that the next run reads with has been written down.
+        Raises OperationNotAllowed after the schema is recorded, so that the query restarts.
         """
         if self._schema_log is None or not end.is_amid_schema_change or end.version <= self._version:
             return
         self._evolve(end.version)
 
     def _require_same_order(self, offset: SourceOffset) -> None:
-        """Raise OperationNotAllowed amid files that were in another order when they were read up to `offset`."""
+        """Raise OperationNotAllowed if `offset` is amid the initial files, in a different order from the options."""
         if not offset.is_initial or offset.index <= BASE_INDEX or offset.ordered_by == self._options.event_time:
             return
         said = "the order of their writing" if offset.ordered_by is None else f"the order of {offset.ordered_by}"
@@ -196,7 +196,7 @@ class TableSource:
         )
 
     def _track(self, start: SourceOffset) -> None:
-        """Write down what a stream without an entry in its schema log reads with, which must be what it began with."""
+        """Create the first entry of the schema log. Its schema must equal the schema at the start of the stream."""
         if self._is_tracked or self._schema_log is None:
             return
         if self._schema_log.newest() is None:
@@ -208,9 +208,9 @@ class TableSource:
         self._is_tracked = True
 
     def _require_start(self, start: SourceOffset) -> None:
-        """Let pass what the table was where this run goes on: later changes are in commits, this may be in none.
+        """Check the configuration at the start of this run. Raises as `require_readable`.
 
-        Raises as `require_readable`.
+        Later changes are checked in their commits, but the configuration at the start may be in no commit of this run.
         """
         if self._is_start_read or start.is_initial:
             return
@@ -218,7 +218,7 @@ class TableSource:
         try:
             at_start = Snapshot.open(self._table, version).configuration if version != self._version else None
         except (VersionNotFound, MissingCommit):
-            # Of commits that are needed and gone, others tell.
+            # `_require_kept` reports missing commits.
             at_start = None
         if at_start is not None:
             self._protocol = at_start.protocol
@@ -255,10 +255,10 @@ class TableSource:
         return SourceOffset(self.table_id, version)
 
     def _as_logged(self, start: SourceOffset, end: SourceOffset) -> SourceOffset:
-        """Where the micro-batch that ends at `end` began.
+        """Return the start offset of the micro-batch ending at `end`.
 
-        One that was logged, and not carried out, is carried out again from an offset that is found anew: the table has
-        moved on since, and the end says what counted then.
+        A logged but incomplete first micro-batch is repeated from a start offset computed again. The table may have
+        changed since, so the start is derived from `end`.
         """
         if start != self._first or end in self._issued:
             return start
@@ -283,7 +283,7 @@ class TableSource:
                 return at if index == at.index else replace(at, index=index)
             at = SourceOffset(at.table_id, at.version + 1)
         else:
-            # What the stream began with may be many files, and does not come again.
+            # Frees the initial snapshot, which may have many files and is not needed again.
             self._began_with = None
         seen = self._look(at.version)
         listing = seen.listing
@@ -315,7 +315,7 @@ class TableSource:
         return None if ahead is None else left + ahead
 
     def _looked_at(self, commits: Sequence[CommitFile]) -> Iterator[VersionFiles]:
-        """The files of commits that the stream has not come to: whether it may read them is not said here."""
+        """Yield the files of commits ahead of the stream, without a check against the stream's options."""
         for file, data in zip(commits, read_commits(self._table.store, commits), strict=True):
             where = f"{self._table.root_url}/{file.path}"
             actions = parse_commit(data, where)
@@ -330,8 +330,11 @@ class TableSource:
         return self._look(self._version if self._at is None else self._at.version).newest
 
     def _look(self, version: int) -> _ListedLog:
-        """The log from `version` on, the next that the stream needs, and the newest version that counts."""
-        # With the version before it, so that a log that is not there any more is told from one without news.
+        """List the log from `version`, the next required version, and find the newest version.
+
+        Raises VersionNotFound if the table ends before the versions already read.
+        """
+        # Includes the previous version, to distinguish a deleted log from a log without new commits.
         listing = self._table.list_log(max(0, version - 1))
         newest = listing.latest_version
         if newest is None or newest < version - 1:
@@ -350,7 +353,7 @@ class TableSource:
         return self._seen
 
     def _require_kept(self, listing: LogListing, version: int) -> None:
-        """Raise VersionNotFound where the commit of `version` was cleaned up, and that matters."""
+        """Raise VersionNotFound if the commit of `version` was cleaned up, unless `fail_on_data_loss` is False."""
         if version in listing.commits or version in self._commits or not self._options.fail_on_data_loss:
             return
         oldest = min((each for each in listing.commits if each > version), default=None)
@@ -373,7 +376,7 @@ class TableSource:
         return self._began_with
 
     def _changes_schema(self, version: int, listing: LogListing) -> bool:
-        """Whether the stream is to follow a commit that changes what its rows are read with."""
+        """Return whether the commit changes the configuration and the schema log must follow the change."""
         if self._schema_log is None or version <= self._version or version not in listing.commits:
             return False
         where = f"{self._table.root_url}/{listing.commits[version].path}"
@@ -387,7 +390,7 @@ class TableSource:
         return differs(self._configuration, changed)
 
     def _commit(self, version: int, listing: LogListing) -> VersionFiles | None:
-        """The files of a commit, kept for the call that plans them; None where it is gone, and may be."""
+        """Return the files of a commit, cached for task planning; None if the commit is missing."""
         if version in self._commits:
             return self._commits[version]
         if version not in listing.commits:
@@ -406,7 +409,7 @@ class TableSource:
 
     def _changes(self, actions: list[dict[str, Any]], version: int, where: str) -> VersionFiles:
         if version not in self._times:
-            # All of the log: the times of commit files are made to rise from its first on.
+            # Needs the whole log, because file times are made strictly increasing from its first commit on.
             self._newest_seen = self._newest_seen.update()
             history = self._newest_seen.history()
             self._times = {each: history.timestamp_ms(each) for each in history.versions if each >= version}
@@ -450,7 +453,10 @@ class TableSource:
         self._require_same_table(SourceOffset(table_id, 0))
 
     def _batch(self, found: VersionFiles, after: int, to: int, is_initial: bool = False) -> BatchFiles:
-        """The files of a version with indexes in `(after, to]`; of a feed, those that it began with are inserted."""
+        """Return the files of a version with indexes in `(after, to]`.
+
+        In a change feed, rows of initial files are inserts.
+        """
         chosen = np.arange(after + 1, min(to, len(found) - 1) + 1)
         chosen = chosen[found.counts[chosen]]
         time = self._times.get(found.version, 0)
@@ -461,7 +467,7 @@ class TableSource:
 
 @dataclass(frozen=True, slots=True)
 class _ListedLog:
-    """The log from the version `first` on, as it was when it was listed, and the newest version that counts."""
+    """The log from the version `first` on at the time of the listing, and the newest version to read."""
 
     first: int
     listing: LogListing
@@ -470,19 +476,19 @@ class _ListedLog:
 
 @dataclass
 class _Budget:
-    """What a micro-batch may still hold."""
+    """The remaining capacity of a micro-batch."""
 
     files: int | None
     size_bytes: int | None
 
     def take(self, found: VersionFiles, after: int) -> int:
-        """The index of the last file after `after` that is within it, `after` where none is."""
+        """Return the index of the last file after `after` within the budget, `after` if none fits."""
         first = after + 1
         counts, sizes = found.counts[first:], found.sizes[first:]
         if not len(counts):
             return max(after, len(found) - 1)
         if (self.files is not None and self.files <= 0) or (self.size_bytes is not None and self.size_bytes <= 0):
-            # Files that are passed over cost nothing, up to the first that counts.
+            # Excluded files cost nothing, so skip them up to the first included file.
             free = int(np.argmax(counts)) if counts.any() else len(counts)
             return after + free if found.ends is None else after
         taken = len(counts)
@@ -500,7 +506,7 @@ class _Budget:
 
 
 def require_not_after(snapshot: Snapshot, version: int) -> None:
-    """Raise VersionNotFound where `version` is to come, so that no stream can begin with it."""
+    """Raise VersionNotFound if `version` is after the newest version, so that no stream can start there."""
     if version > snapshot.version:
         raise VersionNotFound(
             f"{snapshot.store.root_url}: a stream cannot begin with version {version}: the newest is "
@@ -509,8 +515,8 @@ def require_not_after(snapshot: Snapshot, version: int) -> None:
 
 
 def require_commit_from(snapshot: Snapshot, starting_ms: int) -> None:
-    """Raise TimestampOutOfRange where the last commit was before `starting_ms`, so that no stream can begin there."""
-    # Times of files are made to rise along the log, which is looked at only where it may matter.
+    """Raise TimestampOutOfRange if `starting_ms` is after the last commit, so that no stream can start there."""
+    # The history adjusts file times to be strictly increasing. Read it only if the result may change.
     last_ms = snapshot.timestamp_ms
     if starting_ms > last_ms and starting_ms > (last_ms := snapshot.history().timestamp_ms(snapshot.version)):
         raise TimestampOutOfRange(

@@ -1,4 +1,4 @@
-"""From the files of a micro-batch to tasks.
+"""Task planner: converts the files of a micro-batch to tasks.
 
 Source: delta-protocol.md "Partition Value Serialization", "Deletion Vectors", "Add CDC File".
 """
@@ -33,12 +33,12 @@ from slackwater.streams.source import BatchFiles, TableSource
 
 @dataclass(frozen=True)
 class StreamReadSpec:
-    """One table as a stream reads it; it travels to the process that plans micro-batches.
+    """The read specification of a stream for one table. It is sent to the process that plans micro-batches.
 
-    `configuration` and `version`: what its rows are read with. `wanted`: the columns of the rows, whose constants
-    `constants` explains: the name of a partition column, of a field of `add`, or of the change feed, by the constant's
-    name. Files that `predicate` rules out are not read. `zone`: of partition values without one. `width`: how many
-    tasks run at once. `schema_log`: where the stream keeps what it reads with.
+    Rows are read with `configuration`, the configuration of `version`. `wanted` has the columns of the rows.
+    `constants` maps each constant to its source: a partition column, a field of `add`, or a column of the change feed.
+    `predicate` prunes files. `zone` is the time zone of partition values without one. `width` is the number of
+    concurrent tasks. `schema_log` is the schema log of the stream.
     """
 
     table: Table
@@ -53,7 +53,7 @@ class StreamReadSpec:
     schema_log: SchemaLog | None = None
 
     def source(self) -> TableSource:
-        """The table, as a running stream asks it."""
+        """Return the streaming source for the table."""
         tracking = [name for name in self.constants.values() if name in ADD_SCHEMA.names]
         columns = ["path", "partitionValues", "size", "deletionVector", *tracking]
         if self.predicate is not None:
@@ -62,7 +62,7 @@ class StreamReadSpec:
 
 
 def plan_tasks(read: StreamReadSpec, source: TableSource, start: SourceOffset, end: SourceOffset) -> list[StreamTask]:
-    """The tasks of the micro-batch from `start` to `end`. Raises as `TableSource.files`."""
+    """Return the tasks of the micro-batch from `start` to `end`. Raises as `TableSource.files`."""
     plain: list[Split] = []
     recorded: list[Split] = []
     for batch in source.files(start, end):
@@ -121,7 +121,7 @@ def _pruned(read: StreamReadSpec, files: pa.Table) -> pa.Table:
 def _constants(
     read: StreamReadSpec, files: pa.Table, batch: BatchFiles, kinds: str | Sequence[str]
 ) -> list[dict[str, pa.Scalar]]:
-    """For each file the values of what is the same in all of its rows."""
+    """Return for each file the values of columns with one value per file."""
     count = len(files)
     told: dict[str, Any] = {
         CHANGE_TYPE: pa.array([kinds] * count if isinstance(kinds, str) else kinds, pa.string()),

@@ -1,6 +1,6 @@
-"""The files that one version of a table brings to a stream, in the order of their indexes.
+"""Files of one table version for a stream, in index order.
 
-Source: delta-spark's DeltaSource: which actions count, and which commits it refuses.
+Source: delta-spark's DeltaSource: relevant actions and rejected commits.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from slackwater.streams.options import StreamOptions
 
 @dataclass(frozen=True)
 class VersionFiles:
-    """Files by their indexes: rows of `files`, with columns of ADD_SCHEMA, or `changes` of a change feed.
+    """Files by index: rows of `files`, with columns of ADD_SCHEMA, or `changes` of a change feed.
 
-    `sizes` in bytes, one a file; `counts` says which are read at all. `whole`: they go together, or not at all.
-    `order`: the rows of `files` by index, where that is not their own order. `ends`: which may be the last of a
-    micro-batch, where not all may.
+    `sizes` are in bytes, one per file. `counts` is False for excluded files. `whole`: all files belong to one
+    micro-batch. `order`: the rows of `files` by index, None for their own order. `ends`: a mask of files that may end a
+    micro-batch, None if all may.
     """
 
     version: int
@@ -45,22 +45,22 @@ class VersionFiles:
         return len(self.sizes)
 
     def rows(self, indexes: npt.NDArray[np.int64]) -> pa.Table:
-        """The rows of `files` with these indexes."""
+        """Return the rows of `files` with these indexes."""
         files = ADD_SCHEMA.empty_table() if self.files is None else self.files
         return files.take(pa.array(indexes if self.order is None else self.order[indexes], pa.int64()))
 
     def end_from(self, index: int) -> int:
-        """The first index from `index` on that may be the last of a micro-batch."""
+        """Return the first index from `index` on that may end a micro-batch."""
         if self.whole:
             return len(self) - 1
         return index if self.ends is None else index + int(np.argmax(self.ends[index:]))
 
 
 def snapshot_files(snapshot: Snapshot, options: StreamOptions, columns: Sequence[str]) -> VersionFiles:
-    """All files of a version, the oldest first: what a stream begins with. O(live files) in memory.
+    """Return all files of a version, the oldest first, for the start of a stream. Memory O(live files).
 
-    They have `columns` of ADD_SCHEMA, and those that order them. With `event_time` they are in the order of that.
-    Raises InvalidArgument where it is no column of times.
+    The files have `columns` of ADD_SCHEMA, and the columns required for ordering. With `event_time`, the files are in
+    event time order. Raises InvalidArgument if `event_time` is not a time column.
     """
     timed = NEEDED if options.event_time is not None else ()
     files = snapshot.live_files(list(dict.fromkeys([*columns, "path", "size", "modificationTime", *timed])))
@@ -72,7 +72,7 @@ def snapshot_files(snapshot: Snapshot, options: StreamOptions, columns: Sequence
 
 
 def _oldest_first(files: pa.Table) -> npt.NDArray[np.int64]:
-    """The rows by modification time, those of one time by path."""
+    """Return the rows by modification time, then by path."""
     times = files["modificationTime"].to_numpy()
     order = np.argsort(times, kind="stable")
     same = times[order][1:] == times[order][:-1]
@@ -81,7 +81,7 @@ def _oldest_first(files: pa.Table) -> npt.NDArray[np.int64]:
     tied[:-1] |= same
     rows = order[tied]
     if len(rows):
-        # To sort texts takes longer than all the rest.
+        # Sorts paths only among equal times, because sorting text is slow.
         both = pa.table({"time": times[rows], "path": files["path"].take(pa.array(rows))})
         by_both = pc.sort_indices(both, sort_keys=[("time", "ascending"), ("path", "ascending")])
         order[tied] = rows[by_both.to_numpy()]
@@ -91,7 +91,10 @@ def _oldest_first(files: pa.Table) -> npt.NDArray[np.int64]:
 def appended_files(
     actions: Sequence[Mapping[str, Any]], version: int, where: str, options: StreamOptions
 ) -> VersionFiles:
-    """The files that a commit added, none where it is skipped. Raises as `require_appended`, and CorruptLog."""
+    """Return the files added by a commit, none if the commit is skipped.
+
+    Raises as `require_appended`, and CorruptLog.
+    """
     found = file_actions([(version, where, actions)])
     changing = found.filter(pc.fill_null(found["dataChange"], True))
     added, removed = changing.filter(changing["is_add"]), changing.filter(pc.invert(changing["is_add"]))
@@ -105,7 +108,7 @@ def appended_files(
 def sizes_of_files(
     actions: Sequence[Mapping[str, Any]], version: int, where: str, options: StreamOptions
 ) -> VersionFiles:
-    """As `appended_files`, in less time, where their number and sizes are all that matters."""
+    """Return the result of `appended_files` with only numbers and sizes of files, in less time."""
     if any(action.get("remove") is not None for action in actions):
         return appended_files(actions, version, where, options)
     adds = [add for action in actions if (add := action.get("add")) is not None and add.get("dataChange") is not False]
@@ -120,13 +123,13 @@ def changed_files(
     where: str,
     options: StreamOptions,
 ) -> VersionFiles:
-    """What a commit did to rows, for a stream of the change feed. Raises as `derived_changes`."""
+    """Return the row changes of a commit, for a stream of the change feed. Raises as `derived_changes`."""
     changes = recorded_changes(actions, version, where)
     whole = False
     if not changes:
         both = data_changes(actions, "add", where).keys() & data_changes(actions, "remove", where).keys()
         changes = derived_changes(snapshot, actions, version, where, snapshot.table.follows_outside)
-        # What became of one file is told by two actions, which one index cannot stand between.
+        # One file has two actions here, and an index between the two would split its change.
         whole = bool(both)
     sizes = np.array([change.size_bytes or 0 for change in changes], np.int64)
     counts = _counted([change.path for change in changes], options)
@@ -141,10 +144,10 @@ def require_appended(
     where: str,
     options: StreamOptions,
 ) -> None:
-    """Let pass a commit that removed rows, where the options allow it; `adds` says that it added some as well.
+    """Check a commit with removed rows against the options; `adds` is True if it also added rows.
 
-    With `ignore_deletes` commits that only remove are let pass, with `ignore_changes` all: rows of files that were
-    written anew come once more. With `skip_change_commits` commits that remove are left out. Raises UnsupportedFeature.
+    `ignore_deletes` accepts commits with removes only. `ignore_changes` accepts all commits, and rows of rewritten
+    files are read again. `skip_change_commits` skips commits with removes. Raises UnsupportedFeature.
     """
     if options.allows_changes or (options.ignore_deletes and not adds):
         return
