@@ -41,8 +41,8 @@ def commit_changes(actions: Sequence[Mapping[str, Any]]) -> CommitChanges:
     """Return the changes of the commit with these `actions`. Never raises for missing or malformed writer output.
 
     Row numbers come from the metrics of the commit if present, else from the statistics of the files. Statistics give
-    both added and removed rows if the commit only added or only removed files, or overwrote the table or a part. For
-    operations that rewrite files, statistics give only the difference, reported in `rows_removed` if negative.
+    added and removed rows for commits with only adds or only removes, and for overwrites. For operations that rewrite
+    files, statistics give only the difference, reported in `rows_removed` if negative.
     """
     adds = _by_path(actions, "add")
     removes = _by_path(actions, "remove")

@@ -80,7 +80,7 @@ def clustering_columns(snapshot: LogSnapshot) -> list[str]:
 
 
 def to_moment(timestamp_ms: int | None) -> dt.datetime | None:
-    """Return the UTC datetime of a time in ms since the epoch, None for None or out of the calendar's range."""
+    """Return the UTC datetime of a time in ms since the epoch. None for None, or out of the calendar's range."""
     if timestamp_ms is None:
         return None
     try:

@@ -218,7 +218,7 @@ def _reads(files: StructType, read: StructType, *, may_widen: bool) -> bool:
     """Return whether rows with the schema `files` are read completely and correctly with `read`.
 
     `may_widen`: types in `read` may be wider. A stream stops at a later version with a narrower type, because its next
-    run reads another type, and its sink receives another type.
+    run and its sink get another type.
     """
     known = {column.name.lower(): column for column in read}
     columns = [(column, known.get(column.name.lower())) for column in files]

@@ -26,9 +26,9 @@ _HEADER = b"v1\n"
 class TrackedSchema:
     """The configuration of a table at `version`, used by a stream from this version on.
 
-    `number` is the position of the entry in the log. `before` is the number of the previous entry, None for `number` -
-    1. `source` is the location of Spark's metadata of the source, used by delta-spark to identify the owner of the log;
-    '' if unknown.
+    `number` is the position of the entry in the log. `before` is the number of the previous entry, None for the entry
+    directly before. `source` is the location of Spark's metadata of the source, used by delta-spark to identify the
+    owner of the log; '' if unknown.
     """
 
     number: int

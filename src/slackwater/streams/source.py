@@ -179,7 +179,8 @@ class TableSource:
     def committed(self, end: SourceOffset) -> None:
         """Handle the end of a micro-batch. If `end` is before a schema change, record the new schema for the next run.
 
-        Raises OperationNotAllowed after the schema is recorded, so that the query restarts.
+        Raises OperationNotAllowed after the schema is recorded, because the query must be started again to use the
+        schema.
         """
         if self._schema_log is None or not end.is_amid_schema_change or end.version <= self._version:
             return
@@ -196,7 +197,11 @@ class TableSource:
         )
 
     def _track(self, start: SourceOffset) -> None:
-        """Create the first entry of the schema log. Its schema must equal the schema at the start of the stream."""
+        """Create the first entry of the schema log, if missing.
+
+        The stream's configuration must equal the configuration at `start`. Otherwise, the one at `start` is recorded,
+        and OperationNotAllowed is raised.
+        """
         if self._is_tracked or self._schema_log is None:
             return
         if self._schema_log.newest() is None:

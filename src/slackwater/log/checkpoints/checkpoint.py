@@ -131,7 +131,7 @@ def sidecar_sizes(store: ObjectStore, checkpoint: CheckpointFiles) -> dict[str, 
 
 
 def add_type(store: ObjectStore, path: str) -> pa.StructType | None:
-    """Return the type of the column `add` in a Parquet file of a checkpoint, None if the file has no such column.
+    """Return the type of the column `add` in a Parquet file of a checkpoint, None if the column is absent.
 
     Raises CorruptCheckpoint.
     """

@@ -61,7 +61,7 @@ def reusable_sidecars(
     """Return the sidecars of `checkpoint` whose actions are all still part of the version of `newest`.
 
     None of their files is in `newest`, no tombstone is older than `oldest_deletion_ms`, and their adds have the layout
-    `form`. If more than eight of the sidecars have fewer than half of `sidecar_actions`, the small ones are left out,
+    `form`. Sidecars with fewer than half of `sidecar_actions` are small. More than eight small sidecars are left out,
     so that checkpoints do not fragment. Raises CorruptCheckpoint.
     """
     reusable = []
