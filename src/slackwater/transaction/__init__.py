@@ -1,1 +1,1 @@
-"""Transactions of one table: what is staged, what must be checked, how it is committed."""
+"""Transactions of one table: staged actions, validation, conflict detection and commits."""

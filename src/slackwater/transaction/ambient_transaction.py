@@ -1,7 +1,8 @@
-"""Which transaction over many tables is open here: they do not nest, and its lakes' tables are reached through it.
+"""The multi-table transaction of the current context. Transactions do not nest.
 
-Here is where the `with` block runs: its thread, or its task, and what is run in a copy of their context
-(`asyncio.to_thread`). Of a thread that is started inside, it is not known whose work it does.
+Code in the context must access the tables of the transaction's lakes through the transaction. The context is the thread
+or the task of the `with` block, and code run in a copy of their context (`asyncio.to_thread`). Work of a thread started
+inside the block is not attributed to the transaction.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ from slackwater.protocol.features.managed_commits import OWNER_NAME, CommitOwner
 
 
 class AmbientTransaction(Protocol):
-    """What others need to know of a transaction."""
+    """The properties of a multi-table transaction that path-based access checks."""
 
     @property
     def is_open(self) -> bool:
-        """Whether it has neither committed nor been rolled back."""
+        """Return whether the transaction was neither committed nor rolled back."""
         ...
 
     @property
     def owner_ids(self) -> Collection[str]:
-        """The owners of the lakes that take part."""
+        """The ids of the commit owners of the participating lakes."""
         ...
 
 
@@ -32,7 +33,10 @@ _open: ContextVar[AmbientTransaction | None] = ContextVar("slackwater_transactio
 
 
 def enter(transaction: AmbientTransaction) -> None:
-    """Let it be the one that is open here. Raises InvalidArgument where another one is."""
+    """Make `transaction` the open transaction of this context.
+
+    Raises InvalidArgument if another transaction is open.
+    """
     if _opened() is not None:
         raise InvalidArgument(
             "a transaction is open in this thread already: transactions do not nest; use that one, or end it first"
@@ -41,21 +45,22 @@ def enter(transaction: AmbientTransaction) -> None:
 
 
 def leave(transaction: AmbientTransaction) -> None:
-    """Let none be open, if it was this one."""
+    """Clear the open transaction of this context if `transaction` is the open one."""
     if _open.get() is transaction:
         _open.set(None)
 
 
 def is_within() -> bool:
-    """Whether a transaction is open here."""
+    """Return whether a transaction is open in this context."""
     return _opened() is not None
 
 
 def require_not_past(ownership: CommitOwnerConfig | None, where: str) -> None:
-    """Let pass what goes by path to a table that the open transaction has nothing to do with.
+    """Raise OperationNotAllowed if the table belongs to a lake of the open transaction.
 
-    Raises OperationNotAllowed for a table of its lakes: what is written past the transaction counts at once and is not
-    rolled back, and what is read past it is not of its state, and not looked at when it commits.
+    Access by path bypasses the transaction. A write that bypasses the transaction is committed immediately and is not
+    rolled back. A read that bypasses the transaction uses another state, and the commit does not validate the read.
+    `where` names the table in the message.
     """
     transaction = _opened()
     if transaction is None or ownership is None or ownership.name != OWNER_NAME:
@@ -69,5 +74,5 @@ def require_not_past(ownership: CommitOwnerConfig | None, where: str) -> None:
 
 def _opened() -> AmbientTransaction | None:
     found = _open.get()
-    # One that ended in another context is none.
+    # A transaction that ended in another context is ignored.
     return found if found is not None and found.is_open else None

@@ -1,4 +1,4 @@
-"""Time, chance and identities of a transaction: its own, and who makes it.
+"""Time, randomness and ids of a transaction, and the user of its commits.
 
 Source: delta-protocol.md "Commit Provenance Information"; docs/settings.md "Who commits".
 """
@@ -14,25 +14,28 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 USER_NAME_VARIABLE = "SLACKWATER_USER_NAME"
-"""The environment variable that names who commits, where nothing nearer does."""
+"""The environment variable with the user name of commits. A name passed to the commit takes precedence."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitAuthor:
-    """Who commits, as histories tell it: by the number and the name that the system has for the user, None for none."""
+    """The user of a commit in the history: the system's user number and user name, None if unknown."""
 
     user_id: str | None
     user_name: str | None
 
 
 def system_user() -> CommitAuthor:
-    """The user of this process, under the name of SLACKWATER_USER_NAME where that is set and not empty."""
+    """Return the user of this process. SLACKWATER_USER_NAME replaces the system's user name if set and not empty."""
     return CommitAuthor(_user_id(), os.environ.get(USER_NAME_VARIABLE) or _user_name())
 
 
 @dataclass(frozen=True)
 class Clock:
-    """Time, chance and identities, passed in so that tests own them: ms since the epoch, seconds to sleep."""
+    """Time, randomness and ids, injected so that tests control them.
+
+    `now_ms` returns milliseconds since the epoch. `sleep` takes seconds.
+    """
 
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     sleep: Callable[[float], None] = time.sleep
@@ -50,7 +53,7 @@ def _user_name() -> str | None:
     try:
         import pwd
 
-        # What the system says, and not the environment, which anybody may set; a container may know no name.
+        # The user database, because any user can set the environment. A container may have no entry.
         return pwd.getpwuid(os.geteuid()).pw_name
     except (ImportError, KeyError):
         pass

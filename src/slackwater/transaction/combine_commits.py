@@ -1,4 +1,4 @@
-"""Several changes of one table as one commit: what the last leaves of the first.
+"""Combines several staged commits of one table into one commit. Later actions supersede earlier ones.
 
 Source: delta-protocol.md "Action Reconciliation", "Delta Log Entries" (what a single log entry must not hold).
 """
@@ -14,13 +14,13 @@ from slackwater.transaction.staged import ReadSet, StagedActions
 
 
 def combine_actions(parts: Sequence[StagedActions]) -> StagedActions:
-    """One commit that leaves the table as `parts` do, one after the other; each saw what those before it had done."""
+    """Return one commit with the effect of `parts` in order. Each part was based on the result of the parts before."""
     if len(parts) == 1:
         return parts[0]
     result = StagedActions()
     adds: dict[str, AddFile] = {}
     removes: dict[tuple[str, str | None], RemoveFile] = {}
-    # Files that the first part to speak of them added: they are in no version before.
+    # Paths whose first action is an add: no earlier version has these files.
     fresh: set[str] = set()
     for part in parts:
         removed = {canonical_path(remove.path) for remove in part.removes}
@@ -35,7 +35,7 @@ def combine_actions(parts: Sequence[StagedActions]) -> StagedActions:
                 removes[path, remove.deletion_vector_id] = remove
         for add in part.adds:
             path = canonical_path(add.path)
-            # Row ids are given by the commit.
+            # The combined commit assigns the row ids.
             adds[path] = replace(add, base_row_id=None, default_row_commit_version=None) if path in fresh else add
         result.change_files += part.change_files
         result.transactions.update(part.transactions)
@@ -51,7 +51,7 @@ def combine_actions(parts: Sequence[StagedActions]) -> StagedActions:
 
 
 def combine_reads(parts: Sequence[ReadSet]) -> ReadSet:
-    """All that was read."""
+    """Return the union of all conditions and application ids read by `parts`."""
     return ReadSet(
         [reading for part in parts for reading in part.readings], {app for part in parts for app in part.app_ids}
     )

@@ -1,7 +1,7 @@
-"""The actions of one attempt: what is staged, made to follow the version that it is to follow.
+"""The actions of one commit attempt: the staged actions, completed for the version before.
 
-Row ids, the files that must be given some, row commit versions, in-commit timestamps and the record of their
-enablement depend on the version before, so they are made anew at every attempt.
+Row ids, re-added files without row ids, row commit versions, in-commit timestamps and their enablement record depend on
+the version before. They are recomputed at every attempt.
 Source: delta-protocol.md "Writer Requirements for Row Tracking", "Writer Requirements for In-Commit Timestamps";
 docs/concurrent-changes.md.
 """
@@ -30,10 +30,10 @@ from slackwater.transaction.staged import StagedActions
 def assemble(
     staged: StagedActions, before: Snapshot | None, info: CommitInfo, clock_ms: int, rows_preserved: bool = True
 ) -> Sequence[Mapping[str, Any]]:
-    """The actions of the commit that follows `before` (None: the first of a table), `commitInfo` first.
+    """Return the actions of the commit that follows `before`, `commitInfo` first.
 
-    `clock_ms` is the time of the attempt. Raises InvalidArgument for a file without a number of records where row
-    ids are assigned.
+    `before` is None for the first commit of a table. `clock_ms` is the time of the attempt in milliseconds since the
+    epoch. Raises InvalidArgument if row ids are assigned and a file has no number of records.
     """
     version = 0 if before is None else before.version + 1
     table = staged.table_after(None if before is None else before.configuration)
@@ -46,7 +46,7 @@ def assemble(
     domains = dict(staged.domains)
     if adds and row_tracking.assigns_row_ids(table):
         stated = row_tracking.high_water_mark({} if before is None else before.domain_metadata)
-        # A clone goes on from where its source is.
+        # A clone continues from the high-water mark of its source.
         brought = row_tracking.high_water_mark(staged.domains)
         adds, new_mark = row_tracking.assign(adds, max(highest_row_id(before), brought), version)
         if new_mark != stated or row_tracking.DOMAIN in domains:
@@ -59,7 +59,7 @@ def assemble(
 
 
 def _without_row_ids(staged: StagedActions, before: Snapshot | None, table: TableConfiguration) -> list[AddFile]:
-    """The files that the commit which turns row tracking on commits again, so that every row has an id."""
+    """Return the files to re-add when the commit enables row tracking, so that every row has an id."""
     if before is None or not row_tracking.is_enabled(table):
         return []
     if row_tracking.is_enabled(before.configuration):
@@ -73,11 +73,14 @@ def _without_row_ids(staged: StagedActions, before: Snapshot | None, table: Tabl
 def _metadata(
     staged: StagedActions, before: Snapshot | None, table: TableConfiguration, version: int, stamp_ms: int
 ) -> Metadata | None:
-    """The metadata to commit, with a true record of since when commits have timestamps of their own."""
+    """Return the metadata to commit, with the version and time at which in-commit timestamps were enabled.
+
+    None if the commit changes no metadata.
+    """
     if before is None:
         return in_commit_timestamps.enablement(None, table, 0, stamp_ms)
     if staged.metadata is None:
-        # A protocol that begins to support what the properties asked for all along turns it on as well.
+        # A new protocol also enables the feature if it supports a property that was set before.
         was_supported = before.configuration.supports("inCommitTimestamp")
         if was_supported or not in_commit_timestamps.is_enabled(table):
             return None

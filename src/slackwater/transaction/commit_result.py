@@ -1,4 +1,4 @@
-"""What a commit that landed answers."""
+"""The result of a successful commit."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from slackwater.storage.store import ObjectStore
 
 @dataclass(frozen=True, slots=True)
 class CommitResult:
-    """A commit that landed: its version, its time in ms since the epoch, and how many attempts it took.
+    """A successful commit: version, time in milliseconds since the epoch, and number of attempts.
 
-    `upkeep` is what was done after the commit (checkpoint, checksum, cleanup), and `upkeep_errors` what of that
-    failed: the commit stands regardless.
+    `upkeep` lists the completed maintenance after the commit: checkpoint, checksum, cleanup. `upkeep_errors` lists the
+    failed maintenance. The commit is valid regardless.
     """
 
     table: Table
@@ -55,10 +55,10 @@ class CommitResult:
 
     @property
     def store(self) -> ObjectStore:
-        """Where the table's files are."""
+        """The object store of the table's files."""
         return self.table.store
 
     @property
     def snapshot(self) -> Snapshot:
-        """The table as of this very version; raises as `Snapshot.load` where it has to be read."""
+        """The table as of this version. Raises the errors of `Snapshot.load` if the version must be read."""
         return self.known or Snapshot.open(self.table, self.version)

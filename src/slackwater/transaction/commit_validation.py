@@ -1,4 +1,4 @@
-"""What must hold before a commit is tried: the table's rules, and what staged changes of it bring along.
+"""Validation before a commit attempt: rules of the table, and requirements of staged changes.
 
 Source: delta-protocol.md "Requirements for Writers", "Table Features", and the writer requirements of each feature.
 """
@@ -36,9 +36,12 @@ from slackwater.transaction.staged import StagedActions
 
 
 def prepare(staged: StagedActions, before: Snapshot | None, clock: Clock) -> None:
-    """Let `staged` pass, completed by what it brings along: features of new metadata, row ids that files have.
+    """Validate `staged`, and add the features of new metadata and the row ids of re-added files.
 
-    Raises UnsupportedFeature, OperationNotAllowed and InvalidArgument, each saying what is in the way.
+    Raises:
+        UnsupportedFeature: If the table needs a feature or a format that this package cannot write.
+        OperationNotAllowed: If the table does not permit a staged action.
+        InvalidArgument: If staged actions are wrong or contradict each other.
     """
     where = before.store.root_url if before else "the new table"
     if before is not None:
@@ -50,7 +53,7 @@ def prepare(staged: StagedActions, before: Snapshot | None, clock: Clock) -> Non
     _validate_exchange(staged, table, before, clock)
     validate_writable(table.protocol, where)
     validate_parquet(table.metadata, where)
-    _ = table.schema  # a schema that makes no sense is in the way before all else
+    _ = table.schema  # parsing reports an invalid schema first
     _validate_domains(staged, table)
     _validate_table(staged, table, before)
     if staged.has_file_actions:
@@ -58,7 +61,7 @@ def prepare(staged: StagedActions, before: Snapshot | None, clock: Clock) -> Non
 
 
 def _validate_exchange(staged: StagedActions, table: TableConfiguration, before: Snapshot | None, clock: Clock) -> None:
-    """Leave files in bulk where nothing has to be said of each of them."""
+    """Convert bulk files to single actions unless the commit can use the bulk actions unchanged."""
     others = staged.adds or staged.removes or staged.change_files
     if staged.stream is not None and (others or before is not None or not staged.stream.is_plain(table)):
         staged.hold(clock.now_ms())
@@ -70,7 +73,7 @@ def _validate_exchange(staged: StagedActions, table: TableConfiguration, before:
 
 
 def validate_not_append_only(table: TableConfiguration) -> None:
-    """Let pass a table whose rows may be removed or changed; else raise OperationNotAllowed.
+    """Raise OperationNotAllowed if the table is append-only.
 
     Source: delta-protocol.md "Append-only Tables".
     """
@@ -83,7 +86,7 @@ def validate_not_append_only(table: TableConfiguration) -> None:
 
 
 def validate_vectors_enabled(table: TableConfiguration, path: str) -> None:
-    """Let pass a table in which rows may be deleted by new deletion vectors; else raise OperationNotAllowed.
+    """Raise OperationNotAllowed if the table does not permit new deletion vectors. `path` is for the message.
 
     Source: delta-protocol.md "Writer Requirement for Deletion Vectors".
     """
@@ -112,12 +115,12 @@ def _complete_metadata(staged: StagedActions, before: Snapshot | None, clock: Cl
     if row_tracking.is_enabled(table):
         staged.metadata = _with_row_id_columns(table, clock)
         if before is not None and not row_tracking.is_enabled(before.configuration):
-            # Files of the table that have no row ids will be committed again.
+            # The commit re-adds files without row ids.
             staged.restates = True
 
 
 def _with_row_id_columns(table: TableConfiguration, clock: Clock) -> Metadata:
-    """The names of the materialized row id columns, given once and kept."""
+    """Return the metadata with names of the materialized row id columns. Existing names are retained."""
     metadata = table.metadata
     named = row_tracking.materialized_names(table.properties, _all_names(table), clock.new_id)
     configuration = {**metadata.configuration, **named}
@@ -145,7 +148,11 @@ def _validate_table(staged: StagedActions, table: TableConfiguration, before: Sn
 
 
 def _validate_owner(staged: StagedActions, table: TableConfiguration, before: Snapshot | None) -> None:
-    """Who owns the table changes by the owner's own calls alone, and what ownership requires stays."""
+    """Validate the ownership properties of the new table.
+
+    Only calls of the commit owner change the owner. Raises InvalidArgument for any other change of the owner,
+    OperationNotAllowed if the new ownership properties are invalid.
+    """
     where = before.store.root_url if before else "the new table"
     if not staged.changes_owner:
         managed_commits.validate_same_owner(before.configuration if before else None, table)
@@ -158,7 +165,7 @@ def _validate_owner(staged: StagedActions, table: TableConfiguration, before: Sn
 
 
 def _validate_earlier_stats(staged: StagedActions, table: TableConfiguration, before: Snapshot | None) -> None:
-    """Where Iceberg compatibility is turned on, the files that stay say their numbers of rows too."""
+    """Raise InvalidArgument if Iceberg compatibility is enabled and an unchanged file lacks its number of records."""
     version = iceberg_compat.active_version(table)
     if before is None or version is None or version == iceberg_compat.active_version(before.configuration):
         return
@@ -176,12 +183,12 @@ def _validate_earlier_stats(staged: StagedActions, table: TableConfiguration, be
 
 
 def _keeps_files(staged: StagedActions, before: Snapshot | None) -> bool:
-    """Whether files of the version before are still there afterwards."""
+    """Return whether files of the version before are still live after the commit."""
     return before is not None and before.live_files(["path"]).num_rows > staged.num_removed_files
 
 
 def _all_names(table: TableConfiguration) -> set[str]:
-    """The names of the top-level columns, by which users and files know them."""
+    """Return the logical and the physical names of the top-level columns."""
     mode = table.properties.get(COLUMN_MAPPING_MODE, NONE).lower()
     return {*table.schema.names, *physical_schema(table.schema, mode).names}
 
@@ -218,7 +225,7 @@ def _validate_partition_values(staged: StagedActions, table: TableConfiguration)
             error_class="DELTA_INVALID_PARTITIONING_SCHEMA",
         )
     for name, data_type in columns.items():
-        # Parsing says what is wrong; every distinct text is parsed once.
+        # Parsing reports an invalid value. Every distinct text is parsed once.
         parse_partition_column(pa.array([f.partition_values[name] for f in files], pa.string()), data_type)
 
 
@@ -259,7 +266,10 @@ def _validate_removes(staged: StagedActions, before: Snapshot) -> None:
 
 
 def _validate_one_add_per_path(staged: StagedActions, before: Snapshot) -> None:
-    """A file that gets another deletion vector is removed as it was. Source: "Add File and Remove File"."""
+    """Raise InvalidArgument if a re-added file changes its deletion vector without a remove of the old state.
+
+    Source: "Add File and Remove File".
+    """
     if staged.fresh_adds or not staged.adds:
         return
     live = before.live_files(["path", "deletionVector"])
@@ -276,7 +286,7 @@ def _validate_one_add_per_path(staged: StagedActions, before: Snapshot) -> None:
 
 
 def _keep_row_ids(staged: StagedActions, before: Snapshot) -> None:
-    """A file that is committed again keeps the row ids and the commit version of its last `add`."""
+    """Set the row ids and the commit version of each re-added file to the values of its last `add`."""
     paths = pa.array([canonical_path(add.path) for add in staged.adds if add.base_row_id is None], pa.string())
     if not len(paths):
         return
@@ -295,6 +305,6 @@ def _with_ids(add: AddFile, base_row_id: int | None, commit_version: int | None)
 
 
 def _key(action: AddFile | RemoveFile) -> str:
-    """The primary key of the logical file, as `file_keys` has it."""
+    """Return the primary key of the logical file, in the form of `file_keys`."""
     path, vector = canonical_path(action.path), action.deletion_vector_id
     return path if vector is None else f"{path}\t{vector}"

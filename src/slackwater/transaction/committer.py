@@ -1,4 +1,4 @@
-"""The seam to the part that makes a commit real."""
+"""Interface of the component that commits actions as a version."""
 
 from __future__ import annotations
 
@@ -14,55 +14,58 @@ Work_contra = TypeVar("Work_contra", contravariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The actions are a version of the table: `commit`, as the log holds it."""
+    """Outcome: the actions are a version of the table. `commit` is the commit in the log."""
 
     commit: ParsedCommit
 
     @property
     def version(self) -> int:
-        """The version that the actions became."""
+        """The version of the commit."""
         return self.commit.version
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Somebody else's actions are version `version`; nothing of this commit is visible."""
+    """Outcome: another writer committed `version`. No part of this commit is visible."""
 
     version: int
 
 
 class Committer(Protocol):
-    """Makes a list of actions the next version of one table."""
+    """Commits a list of actions as the next version of one table."""
 
     @property
     def publishes_at_once(self) -> bool:
-        """Whether a commit is in `_delta_log` as soon as it counts, rather than after a backfill."""
+        """Return whether a commit is in `_delta_log` upon commit. Otherwise a backfill follows."""
         ...
 
     def published_version(self, version: int) -> int:
-        """The newest version up to `version`, which counts, that is in `_delta_log`. Raises SlackwaterError."""
+        """Return the newest version in `_delta_log` up to the committed `version`. Raises SlackwaterError."""
         ...
 
     def commit(
         self, version: int, actions: Sequence[Mapping[str, Any]], may_move: bool = False
     ) -> Committed | Conflict:
-        """Try to make `actions` version `version`; `version - 1` exists, or `version` is 0.
+        """Try to commit `actions` as `version`. `version - 1` exists, or `version` is 0.
 
-        `may_move` promises that nothing was read, and that only files with names new to the log are added: then the
-        committer may make it a later version by itself. Raises CommitUnknown where it cannot be known whether the
-        commit landed; any other error means that it did not.
+        `may_move` promises that nothing was read, and that the commit only adds files with names new to the log. The
+        committer may then assign a later version. Raises CommitUnknown if the outcome is unknown. After any other error
+        the commit failed without effect.
         """
         ...
 
     def commits_after(self, version: int) -> Sequence[ParsedCommit]:
-        """The commits that others made after `version`, ascending without a gap."""
+        """Return the commits of other writers after `version`, ascending without a gap."""
         ...
 
 
 @runtime_checkable
 class TransactionScopedCommitter(Protocol[Work_contra]):
-    """A committer whose commits become part of a larger transaction, which needs all that is known of them."""
+    """A committer whose commits become part of a larger transaction, including their read sets."""
 
     def join(self, transaction: Work_contra, info: CommitInfo) -> None:
-        """`transaction` is what commits next. Raises UnsupportedFeature for what cannot be part of the larger one."""
+        """Register `transaction` for the next commit.
+
+        Raises UnsupportedFeature if the larger transaction cannot include it.
+        """
         ...

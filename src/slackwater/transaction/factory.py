@@ -1,4 +1,4 @@
-"""Beginning a transaction on one table: who commits for it is chosen here, and nowhere else."""
+"""Begins transactions on one table. The committer is chosen only here."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from slackwater.transaction.transaction import TableTransaction
 def begin(
     snapshot: Snapshot, configuration: TableConfiguration | None = None, clock: Clock | None = None, zone: str = "UTC"
 ) -> TableTransaction:
-    """A transaction on the table as of `snapshot`, which it leaves as `configuration`, where that is another one.
+    """Begin a transaction on the table as of `snapshot`.
 
-    `zone` is that of times in partition values. Raises as `committer_for`.
+    `configuration` is the table after the commit, None if unchanged. `zone` is the time zone of times in partition
+    values. Raises the errors of `committer_for`.
     """
     committer = committer_for(snapshot.table, configuration or snapshot.configuration)
     return TableTransaction(snapshot.table, committer, snapshot, clock or Clock(), zone=zone)
@@ -25,9 +26,9 @@ def begin(
 def begin_table(
     table: Table, defined: TableActions, replaced: Snapshot | None = None, clock: Clock | None = None
 ) -> TableTransaction:
-    """The transaction that makes `table` what was defined: a new one, or one in the place of `replaced`.
+    """Begin a transaction that creates `table` as `defined`, or replaces the table of the snapshot `replaced`.
 
-    Raises as `committer_for`.
+    Raises the errors of `committer_for`.
     """
     committer = committer_for(table, defined.configuration)
     transaction = TableTransaction(table, committer, replaced, clock or Clock())

@@ -1,6 +1,6 @@
-"""The upkeep of a table's log, by itself or when somebody asks for it: checkpoints, compactions, cleanup.
+"""Log maintenance, automatic or on request: checkpoints, compactions, cleanup.
 
-Only what is in `_delta_log` is kept up: of a table with a commit owner the part that is backfilled.
+Maintenance covers only the commits in `_delta_log`. In a managed table these are the backfilled commits.
 Source: delta-protocol.md "Checkpoints", "Log Compaction Files", "Metadata Cleanup"; managed-commits.md "Maintenance
 operations on managed-commit tables".
 """
@@ -21,14 +21,14 @@ _CLASSIC_EVERY = 10
 
 
 def checkpoint_interval(properties: TableProperties) -> int:
-    """How many versions are from one checkpoint to the next: `delta.checkpointInterval`."""
+    """Return the number of versions between checkpoints: `delta.checkpointInterval`."""
     return properties.integer(CHECKPOINT_INTERVAL) or _DEFAULT_INTERVAL
 
 
 def checkpoint(snapshot: Snapshot, now_ms: int) -> CheckpointInfo:
-    """Write the checkpoint of `snapshot`, whose commit is in the log, and point `_last_checkpoint` at it.
+    """Write the checkpoint of `snapshot` and point `_last_checkpoint` at the checkpoint.
 
-    Raises as `write_checkpoint` does.
+    The commit of `snapshot` must be in the log. Raises the errors of `write_checkpoint`.
     """
     info = write_checkpoint(snapshot, now_ms, _layout(snapshot))
     write_last_checkpoint(snapshot.store, info)
@@ -36,17 +36,20 @@ def checkpoint(snapshot: Snapshot, now_ms: int) -> CheckpointInfo:
 
 
 def checkpoint_newest(snapshot: Snapshot, now_ms: int) -> CheckpointInfo:
-    """As `checkpoint`, of the newest version that is in the log; `snapshot` is of the newest version that counts."""
+    """Write the checkpoint of the newest version in the log. `snapshot` is the newest committed version.
+
+    Raises the errors of `checkpoint` and of reading a version.
+    """
     newest = list_log(snapshot.store).latest_version
     published = snapshot if newest is None or newest >= snapshot.version else Snapshot.open(snapshot.table, newest)
     return checkpoint(published, now_ms)
 
 
 def compact(snapshot: Snapshot, start_version: int | None = None, end_version: int | None = None) -> str:
-    """Write one file for many commits; its path, relative to the root.
+    """Write one compacted file for a range of commits and return its path relative to the root.
 
-    By default from the commit after the newest checkpoint up to the newest in the log. Raises InvalidArgument where
-    that is fewer than two versions, and as `compact_log`.
+    By default the range starts after the newest checkpoint and ends at the newest commit in the log. Raises
+    InvalidArgument if the range has fewer than two versions, and the errors of `compact_log`.
     """
     listing = list_log(snapshot.store)
     start, end = start_version, end_version
@@ -63,13 +66,17 @@ def compact(snapshot: Snapshot, start_version: int | None = None, end_version: i
 
 
 def clean_up(snapshot: Snapshot, now_ms: int) -> LogCleanup:
-    """Delete what of the log is older than its retention. Raises as `clean_up_log`, which says what stays."""
+    """Delete log files older than the log retention.
+
+    Raises the errors of `clean_up_log`, which defines the retained files.
+    """
     return clean_up_log(snapshot.store, snapshot, now_ms)
 
 
 def _layout(snapshot: Snapshot) -> CheckpointLayout | None:
-    """Now and then a V2 checkpoint has the classic name, by which older clients learn that they must not read on.
+    """Return the layout of the checkpoint of `snapshot`, None for the default layout.
 
+    Every tenth V2 checkpoint has the classic name, because older clients then detect a table beyond their support.
     Source: delta-protocol.md "Handling Backward compatibility while moving to UUID-named v2 Checkpoints".
     """
     if snapshot.properties.choice(CHECKPOINT_POLICY) != "v2" or not snapshot.configuration.supports(V2_FEATURE):

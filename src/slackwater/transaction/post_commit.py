@@ -1,4 +1,4 @@
-"""What follows a commit: version checksum, checkpoint, cleanup. Nothing here can make a commit look failed.
+"""Work after a commit: version checksum, checkpoint, cleanup. A failure here never fails the commit.
 
 Source: delta-protocol.md "Checkpoints", "Metadata Cleanup"; docs/architecture.md "The life of a write".
 """
@@ -22,13 +22,13 @@ from slackwater.transaction.log_maintenance import checkpoint, checkpoint_interv
 
 T = TypeVar("T")
 
-# Sizes of so many files are added up where the checksum of the version before is not there (yet).
+# Maximum number of files whose sizes are summed if the previous version has no checksum.
 _MOST_FILES_COUNTED = 100_000
 
 
 @dataclass(frozen=True)
 class PostCommitHook:
-    """The upkeep of the log after a commit; each part may be left out."""
+    """Log maintenance after a commit. Each part can be disabled."""
 
     checksums: bool = True
     checkpoints: bool = True
@@ -43,13 +43,14 @@ class PostCommitHook:
         adds_are_new: bool,
         now_ms: int,
     ) -> tuple[list[str], list[str]]:
-        """Do what is due after `commit`, which made `after` of `before`; never raises. What was done, what failed.
+        """Do the maintenance due after `commit`. Return completed and failed tasks. Never raises.
 
-        `adds_are_new`: no file that it adds was live in `before`, and every file that it removes was.
+        `commit` turned `before` into `after`. `adds_are_new` promises that no added file was live in `before` and that
+        every removed file was.
         """
         upkeep = _Upkeep()
         if isinstance(committer, TransactionScopedCommitter):
-            # Nothing is committed yet.
+            # A commit to a branch is not committed yet.
             return [], []
         if self.checksums and committer.publishes_at_once:
             upkeep.attempt("the version checksum", lambda: _write_checksum(before, after, commit, adds_are_new))
@@ -64,7 +65,7 @@ class PostCommitHook:
     def run_first(
         self, store: ObjectStore, configuration: TableConfiguration, commit: ParsedCommit, committer: Committer
     ) -> tuple[list[str], list[str]]:
-        """As `run` after the first `commit` of a table, whose files are not held."""
+        """Do the maintenance after the first `commit` of a table, without a snapshot of its files. See `run`."""
         upkeep = _Upkeep()
         if self.checksums and committer.publishes_at_once:
             upkeep.attempt("the version checksum", lambda: _write_first_checksum(store, configuration, commit))
@@ -73,7 +74,7 @@ class PostCommitHook:
     def run_behind(
         self, known: Snapshot, version: int, committer: Committer, now_ms: int
     ) -> tuple[list[str], list[str]]:
-        """As `run` after the commit `version`, of which only an earlier snapshot is `known`."""
+        """Do the maintenance after the commit of `version` if only an earlier snapshot is `known`. See `run`."""
         upkeep = _Upkeep()
         if self.checkpoints and not committer.publishes_at_once:
             self._keep_up_with_backfill(upkeep, known, version, committer, now_ms)
@@ -82,10 +83,10 @@ class PostCommitHook:
     def _keep_up_with_backfill(
         self, upkeep: _Upkeep, known: Snapshot, version: int, committer: Committer, now_ms: int
     ) -> None:
-        """A checkpoint of the newest version up to `version` that is due and in `_delta_log`, and its checksum.
+        """Write the checkpoint and the checksum of the newest due version in `_delta_log`, up to `version`.
 
-        Commits are backfilled some time after they count, so that every commit looks whether one has become due;
-        nothing is waited for.
+        Commits are backfilled some time after ratification, so every commit checks for a due checkpoint. The check does
+        not wait for a backfill.
         Source: managed-commits.md "Maintenance operations on managed-commit tables".
         """
 
@@ -109,7 +110,7 @@ class PostCommitHook:
 
 
 def _has_checkpoint_since(known: Snapshot, version: int) -> bool:
-    """Whether there is a checkpoint of `version` or later, as far as that is cheap to know; version 0 needs none."""
+    """Return whether a checkpoint of `version` or later is known from cheap sources. Version 0 needs no checkpoint."""
     own = known.segment.checkpoint
     if version <= 0 or (own is not None and own.version >= version):
         return True
@@ -118,7 +119,7 @@ def _has_checkpoint_since(known: Snapshot, version: int) -> bool:
 
 
 class _Upkeep:
-    """What was done after a commit, and what failed."""
+    """Completed and failed maintenance tasks after a commit."""
 
     def __init__(self) -> None:
         self.done: list[str] = []
@@ -127,7 +128,7 @@ class _Upkeep:
     def attempt(self, what: str, work: Callable[[], T]) -> T | None:
         try:
             found = work()
-        except Exception as error:  # noqa: BLE001  (the commit stands, whatever fails after it)
+        except Exception as error:  # noqa: BLE001  (the commit is valid regardless of later failures)
             self.failed.append(f"{what} failed: {type(error).__name__}: {error}")
             return None
         if isinstance(found, str):
@@ -136,7 +137,7 @@ class _Upkeep:
 
 
 def is_checkpoint_due(version: int, properties: TableProperties) -> bool:
-    """Whether the table wants a checkpoint of `version`: every `delta.checkpointInterval` versions."""
+    """Return whether the table needs a checkpoint of `version`: every `delta.checkpointInterval` versions."""
     return version > 0 and version % checkpoint_interval(properties) == 0
 
 

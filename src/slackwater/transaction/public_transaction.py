@@ -1,4 +1,4 @@
-"""`slackwater.Transaction`: commits without Spark, for files that somebody else wrote.
+"""`slackwater.Transaction`: commits without Spark, for data files written by other programs.
 
 Source: delta-protocol.md "Actions", "Requirements for Writers".
 """
@@ -39,7 +39,7 @@ from slackwater.transaction.transaction import TableTransaction
 
 
 class Transaction:
-    """The next version of the table at `table` (a path, a URL, or a snapshot to base it on), to be committed once.
+    """A transaction on `table`, a path, a URL or a base snapshot. A transaction commits once.
 
     >>> from slackwater.protocol.schema.schema import LONG, StructField, StructType
     >>> schema = StructType((StructField("id", LONG),))
@@ -51,10 +51,11 @@ class Transaction:
     >>> tx.commit("WRITE").version
     1
 
-    What others commit meanwhile is allowed for: the commit moves behind theirs where nothing that it read or changes
-    is touched. `storage_options` as in `Snapshot.load`, for a path or URL. `clock`: time, chance and new ids, for
-    tests; None: this machine's. Raises TableNotFound and what reading a table raises, and UnsupportedFeature where the
-    table needs what this package cannot write.
+    If other writers commit during the transaction, the commit is rebased onto the winning commits. A winning commit
+    that touches rows or files read or changed here is a conflict. `storage_options` are the options of `Snapshot.load`,
+    for a path or URL. `clock` supplies time, randomness and new ids for tests; None uses this machine's clock. Raises
+    TableNotFound and the errors of reading a table, and UnsupportedFeature if the table needs a feature that this
+    package cannot write.
     """
 
     def __init__(
@@ -83,12 +84,16 @@ class Transaction:
         storage_options: Mapping[str, str] | None = None,
         clock: Clock | None = None,
     ) -> Transaction:
-        """The first version of a new table at `path`, a path or URL; `schema` is a value or its `schemaString`.
+        """Begin the first version of a new table at `path`, a path or URL.
 
-        `partition_by`: columns of the top level. `cluster_by`: four columns at most, by dotted paths; not both.
-        `properties`: texts by their keys. `description`: None for none. `storage_options` and `clock` as the class
-        takes them. Nothing is written before `commit`. Raises TableAlreadyExists, InvalidArgument and
-        UnsupportedFeature for a table that cannot be.
+        `schema` is a schema or its `schemaString`. `partition_by` lists top-level columns. `cluster_by` lists at most
+        four columns by dotted paths. A table cannot have both. `properties` maps keys to texts. `description` is None
+        for none. `storage_options` and `clock` are the parameters of the class. Nothing is written before `commit`.
+
+        Raises:
+            TableAlreadyExists: If `path` is a Delta table already.
+            InvalidArgument: If a table cannot have these names, types, properties or columns.
+            UnsupportedFeature: If the table needs a feature that this package cannot write.
 
         >>> from slackwater.protocol.schema.schema import LONG, StructField, StructType
         >>> tx = slackwater.Transaction.create(path, StructType((StructField("id", LONG),)))
@@ -136,7 +141,7 @@ class Transaction:
         return f"{visible(without_secrets(self._inner.table.location))}, {version}"
 
     def _staged(self) -> dict[str, int]:
-        """How much of what kind is staged; what there is none of is left out."""
+        """Return the number of staged items by kind, without zeros."""
         staged = self._inner.staged
         counts = {
             "files added": len(staged.adds) + (staged.exchange.adds.num_rows if staged.exchange else 0),
@@ -150,13 +155,13 @@ class Transaction:
 
     @property
     def snapshot(self) -> PublicSnapshot | None:
-        """The version that the transaction is based on, None where it creates the table."""
+        """The base version of the transaction, None if the transaction creates the table."""
         return self._inner.read_snapshot
 
     def read(self, where: str | Predicate | None = None) -> None:
-        """Declare that the work depends on the rows that satisfy `where` (SQL text or a predicate), or on all rows.
+        """Declare that the work depends on rows that satisfy `where` (SQL text or a predicate), or on all rows.
 
-        A commit that adds or removes such rows meanwhile is then a conflict. Raises InvalidArgument.
+        A concurrent commit that adds or removes such rows is then a conflict. Raises InvalidArgument.
 
         >>> tx = slackwater.Transaction(flights)
         >>> tx.read("month = 3")
@@ -177,9 +182,9 @@ class Transaction:
             self._inner.read_where(where)
 
     def application_version(self, app_id: str) -> int | None:
-        """Tell how far the application `app_id` has come, by its newest `txn` action; None where it never committed.
+        """Return the version of the newest `txn` action of the application `app_id`, None if it never committed.
 
-        Where it commits elsewhere before this lands, `commit` raises ConcurrentTransactionException.
+        If the application commits elsewhere before this commit, `commit` raises ConcurrentTransactionException.
 
         >>> tx = slackwater.Transaction(flights)
         >>> if (tx.application_version("my-loader") or 0) < 17:
@@ -192,15 +197,15 @@ class Transaction:
         return self._inner.application_version(app_id)
 
     def add(self, *files: AddFile, rows_checked: bool = False, fresh: bool = False) -> None:
-        """Stage `files` that are in place. Paths are URI-encoded, relative to the table's root or absolute.
+        """Stage existing `files`. Paths are URI-encoded, relative to the table's root or absolute.
 
-        `fresh` promises that their names are new to the log, as those that hold a UUID are: nothing has to be compared
-        with what others commit meanwhile then, and a commit owner moves an append behind others by itself.
+        `fresh` promises that the file names are new to the log, like names with a UUID. The commit then skips the
+        comparison with files of concurrent commits, and a commit owner can rebase an append itself.
 
-        Partition values and statistics go by physical names. On a table with rules for its rows (NOT NULL, CHECK
-        constraints, invariants, generated or identity columns) `rows_checked` must say that the rows satisfy them.
-        On a clustered table the statistics must speak of the clustering columns. Raises OperationNotAllowed and
-        InvalidArgument where they do not.
+        Partition values and statistics use physical column names. If the table has row rules (NOT NULL, CHECK
+        constraints, invariants, generated or identity columns), `rows_checked` must confirm that the rows satisfy the
+        rules. On a clustered table the statistics must include the clustering columns. Raises OperationNotAllowed if
+        the rows are not confirmed, InvalidArgument if statistics are missing or an argument is not an AddFile.
 
         >>> tx = slackwater.Transaction(flights)
         >>> tx.add(slackwater.AddFile("month=5/part-1.parquet", {"month": "5"}, size=450, modification_time=0))
@@ -216,9 +221,11 @@ class Transaction:
         self._inner.add(files, fresh)
 
     def remove(self, *files: RemoveFile | str, data_change: bool = True) -> None:
-        """Stage `files` to remove; a path stands for the live file there. Raises InvalidArgument for one that is not.
+        """Stage `files` to remove.
 
-        `data_change`, for files that are given by their paths: False where the commit only rearranges rows.
+        A path means the live file at that path. Raises InvalidArgument if no live file is there.
+
+        `data_change` applies to files passed as paths: False if the commit only rearranges rows.
 
         >>> tx = slackwater.Transaction(flights)
         >>> tx.remove("month=3/part-1.parquet")
@@ -232,9 +239,9 @@ class Transaction:
             self._inner.remove(self._live(paths, data_change))
 
     def set_transaction(self, app_id: str, version: int) -> None:
-        """Record that with this commit the application `app_id` has come to `version`, a number that it counts itself.
+        """Record `version` as the progress of the application `app_id`. The application numbers its versions.
 
-        Where it commits elsewhere before this lands, `commit` raises ConcurrentTransactionException.
+        If the application commits elsewhere before this commit, `commit` raises ConcurrentTransactionException.
 
         >>> tx = slackwater.Transaction(flights)
         >>> tx.set_transaction("my-loader", 17)
@@ -247,7 +254,7 @@ class Transaction:
     def set_domain_metadata(self, domain: str, configuration: str) -> None:
         """Set the user's metadata domain `domain` to the text `configuration`.
 
-        Raises OperationNotAllowed for one of the protocol's own, whose names start with `delta.`.
+        Raises OperationNotAllowed if the protocol reserves the domain: the name starts with `delta.`.
 
         >>> tx = slackwater.Transaction(flights)
         >>> tx.set_domain_metadata("team", '{"owner": "sales"}')
@@ -261,7 +268,7 @@ class Transaction:
         self._inner.set_domain(DomainMetadata(domain, configuration))
 
     def remove_domain_metadata(self, domain: str) -> None:
-        """Take the user's metadata domain `domain` away. Raises InvalidArgument where the table does not have it.
+        """Remove the user's metadata domain `domain`. Raises InvalidArgument if the table does not have the domain.
 
         >>> tx = slackwater.Transaction(flights)
         >>> tx.set_domain_metadata("team", "{}")
@@ -286,13 +293,18 @@ class Transaction:
         user_metadata: str | None = None,
         user_name: str | None = None,
     ) -> CommitResult:
-        """Make what is staged the next version of the table, once; the answer says which version, and when.
+        """Commit the staged actions as the next version of the table, once. Return the version and its time.
 
-        For the history: `operation` is its name, `parameters` and `metrics` are texts by names, None for none,
-        `user_metadata` a text of the user's, `user_name` who did it, by default the user of this process. Raises the
-        DeltaConcurrentModificationException that says which other writer was in the way; CommitFailed where the store
-        refused; CommitUnknown where it is not known whether it landed; UnsupportedFeature, OperationNotAllowed and
-        InvalidArgument before anything is tried. Except after CommitUnknown, an error means that it did not land.
+        The history records `operation`, the texts in `parameters` and `metrics` by name (None for none), the text
+        `user_metadata` and `user_name`. The default of `user_name` is the user of this process.
+
+        Raises:
+            DeltaConcurrentModificationException: If a concurrent commit conflicts. The subclass names the conflict.
+            CommitFailed: If the store rejected the commit.
+            CommitUnknown: If the outcome is unknown. After any other error the commit failed without effect.
+            UnsupportedFeature: If this package cannot write the table, before the first attempt.
+            OperationNotAllowed: If the table does not permit a staged action, before the first attempt.
+            InvalidArgument: If staged actions are invalid, before the first attempt.
 
         >>> tx = slackwater.Transaction(flights)
         >>> tx.remove("month=3/part-1.parquet")

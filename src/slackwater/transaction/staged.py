@@ -1,4 +1,4 @@
-"""What a transaction wants to commit, and what it has read, before anything is decided.
+"""Staged actions and the read set of a transaction, before conflict detection.
 
 Source: delta-protocol.md "Actions", "Delta Log Entries" (what a single log entry must not hold).
 """
@@ -22,15 +22,15 @@ from slackwater.transaction.rows.row_deletion import FileDeletion
 
 @dataclass(slots=True)
 class StagedActions:
-    """The actions of one commit but for `commitInfo`; at most one protocol and metadata, one per app id and domain.
+    """The actions of one commit without `commitInfo`.
 
-    `row_deletions` are the deletions by deletion vectors, by canonical path: their actions are among `removes` and
-    `adds`. `exchange`: files that come and go beside these, in bulk; `stream`: such as a new table
-    begins with. `fresh_adds` says that every other added file is
-    newly named, so no earlier action of the log speaks of it; `restates` that a file which is live in the version that
-    was read is added again unchanged; `known_files` that the added files and their deletion vectors were there before
-    this work, so that they stay where it fails; `changes_owner` that the table comes into the hands of a commit owner
-    with this commit, or leaves them.
+    At most one protocol and one metadata, and one action per application id and per domain. `row_deletions` are
+    deletions by deletion vectors, by canonical path. Their actions are also in `removes` and `adds`. `exchange`: files
+    added and removed in bulk, in addition to the single actions. `stream`: the files of a new table, in bulk.
+    `fresh_adds`: every other added file has a new name, so no earlier action of the log names the file. `restates`: the
+    commit re-adds a file, unchanged, that is live in the version read. `known_files`: the added files and their
+    deletion vectors existed before this work, and remain if it fails. `changes_owner`: the commit gives the table to a
+    commit owner or releases the table.
     """
 
     protocol: Protocol | None = None
@@ -50,13 +50,14 @@ class StagedActions:
     _table: TableConfiguration | None = field(default=None, init=False, repr=False, compare=False)
 
     def set_table(self, table: TableConfiguration) -> None:
-        """Stage the protocol and the metadata of `table`, and keep what is parsed of them."""
+        """Stage the protocol and the metadata of `table`, and cache their parsed form."""
         self.protocol, self.metadata, self._table = table.protocol, table.metadata, table
 
     def table_after(self, before: TableConfiguration | None) -> TableConfiguration:
-        """The table that the commit makes of `before`, None for no table; parsed once while nothing else is staged.
+        """Return the table after the commit. `before` is None for a new table.
 
-        Raises InvalidArgument for a table without protocol or metadata.
+        The result is cached until the staged protocol or metadata change. Raises InvalidArgument for a table without
+        protocol or metadata.
         """
         protocol = self.protocol or (before.protocol if before else None)
         metadata = self.metadata or (before.metadata if before else None)
@@ -73,34 +74,34 @@ class StagedActions:
 
     @property
     def has_file_actions(self) -> bool:
-        """Whether any action speaks of a file."""
+        """Return whether any action names a file."""
         return bool(self.adds or self.removes or self.change_files or self.exchange or self.stream)
 
     @property
     def num_removed_files(self) -> int:
-        """How many files are removed."""
+        """The number of removed files."""
         return len(self.removes) + (self.exchange.removes.num_rows if self.exchange else 0)
 
     @property
     def has_adds(self) -> bool:
-        """Whether any file is added."""
+        """Return whether any file is added."""
         in_bulk = self.exchange is not None and self.exchange.adds.num_rows > 0
         return bool(self.adds) or in_bulk or (self.stream is not None and self.stream.num_files > 0)
 
     @property
     def changes_data(self) -> bool:
-        """Whether a file action adds or removes rows, rather than rearranging them."""
+        """Return whether a file action adds or removes rows. Rearranged rows are no change."""
         if self.exchange is not None or self.stream is not None:
             return True
         return any(a.data_change for a in self.adds) or any(r.data_change for r in self.removes)
 
     def hold(self, now_ms: int) -> None:
-        """Read the files of a stream into memory. Raises as reading them does."""
+        """Read the files of a stream into memory. Raises the errors of reading the files."""
         if self.stream is not None:
             self.exchange, self.stream = self.stream.exchange(now_ms), None
 
     def unpack(self, now_ms: int) -> None:
-        """Make single actions of those that are staged in bulk."""
+        """Convert actions staged in bulk to single actions."""
         self.hold(now_ms)
         if self.exchange is not None:
             adds = self.exchange.add_files
@@ -110,9 +111,9 @@ class StagedActions:
             self.exchange = None
 
     def stage_row_deletions(self, deletions: Mapping[str, FileDeletion], deletion_timestamp_ms: int) -> None:
-        """Stage the actions of `deletions`, by canonical path, in the place of those that these files had before.
+        """Stage the actions of `deletions`, by canonical path, and replace earlier actions of the same files.
 
-        Every vector that is left is written.
+        The remaining vectors must be written before. `deletion_timestamp_ms` is in milliseconds since the epoch.
         """
         again = self.row_deletions.keys() & deletions.keys()
         if again:
@@ -123,7 +124,7 @@ class StagedActions:
         self.adds += [d.add() for d in deletions.values() if not d.is_whole]
 
     def validate_single_entry(self) -> None:
-        """Let pass what one log entry may hold; raises InvalidArgument for two actions that reconcile.
+        """Raise InvalidArgument if two actions cannot be in one log entry because they reconcile.
 
         Source: delta-protocol.md "Delta Log Entries" under "Requirements for Writers", "Add File and Remove File".
         """
@@ -141,9 +142,9 @@ class StagedActions:
 
 @dataclass(slots=True)
 class ReadSet:
-    """What a transaction has read: conditions on rows, and applications whose progress it looked at.
+    """The read set of a transaction: conditions on rows, and applications whose progress was read.
 
-    A whole table is the condition TRUE. Empty means that nothing was read: the transaction is blind.
+    A read of the whole table is the condition TRUE. An empty read set means that the transaction read nothing.
     """
 
     readings: list[ConditionRead] = field(default_factory=list)
@@ -151,15 +152,15 @@ class ReadSet:
 
     @property
     def reads_all(self) -> bool:
-        """Whether every row was read."""
+        """Return whether every row was read."""
         return any(isinstance(reading.predicate, Constant) and reading.predicate.value for reading in self.readings)
 
     def read_all(self) -> None:
-        """Every row was read."""
+        """Record that every row was read."""
         self.readings = [ConditionRead(Constant(True))]
 
     def read(self, predicate: Predicate, found: RowsRead | None = None) -> None:
-        """The rows for which `predicate` may be true were read, or those that were `found`."""
+        """Record a read of the rows that may satisfy `predicate`, or of the rows in `found`."""
         self.readings.append(ConditionRead(predicate, found))
 
 

@@ -1,4 +1,4 @@
-"""The work of one table's transaction: what was read, and the actions that are staged.
+"""The work of one table's transaction: the read set and the staged actions.
 
 Source: delta-protocol.md "Actions"; docs/architecture.md "The life of a write".
 """
@@ -36,10 +36,10 @@ from slackwater.transaction.table.definition import TableActions
 
 @dataclass
 class StagedTransaction:
-    """Actions for the next version of one table, and what they were decided on.
+    """Actions for the next version of one table, and the read set of the work.
 
-    `read_snapshot` is what the work is based on, None where the table is being created. `begun_ms` is when it began:
-    before the first of its files was written.
+    `read_snapshot` is the base of the work, None if the table is being created. `begun_ms` is the start of the work,
+    before its first file was written, in milliseconds since the epoch.
     """
 
     table: Table
@@ -62,7 +62,7 @@ class StagedTransaction:
 
     @property
     def store(self) -> ObjectStore:
-        """Where the table's files are."""
+        """The object store of the table's files."""
         return self.table.store
 
     def read_whole_table(self) -> None:
@@ -72,47 +72,56 @@ class StagedTransaction:
     def read_where(self, predicate: Predicate, found: RowsRead | None = None) -> None:
         """Declare that the work depends on the rows for which `predicate` may be true.
 
-        `found` says which rows these are, so that other rows of the same files may change meanwhile.
+        `found` lists the rows. Concurrent commits may then change other rows of the same files.
         """
         self.reads.read(predicate, found)
 
     def application_version(self, app_id: str) -> int | None:
-        """How far the application has come in the snapshot; the answer becomes part of what was read."""
+        """Return the application's progress in the snapshot, and add the application to the read set.
+
+        None if the application never committed.
+        """
         self.reads.app_ids.add(app_id)
         found = self.read_snapshot.transactions.get(app_id) if self.read_snapshot else None
         return None if found is None else found.version
 
     def add(self, files: AddFile | Iterable[AddFile], fresh: bool = False) -> None:
-        """Stage files to add. `fresh` promises that their names are new to the log, as those of our own writer are."""
+        """Stage files to add. `fresh` promises file names new to the log, such as the names of Slackwater's writer."""
         staged = [files] if isinstance(files, AddFile) else list(files)
         self.staged.adds += staged
         self.staged.fresh_adds = self.staged.fresh_adds and (fresh or not staged)
 
     def remove(self, files: RemoveFile | Iterable[RemoveFile]) -> None:
-        """Stage files to remove; each is a live file of the snapshot."""
+        """Stage files to remove. Each must be a live file of the snapshot."""
         self.staged.removes += [files] if isinstance(files, RemoveFile) else list(files)
 
     def exchange(self, adds: pa.Table, removes: pa.Table) -> None:
-        """Stage files that were there before this work, once: `adds` come unchanged, `removes` go.
+        """Stage existing files in bulk, once: `adds` are added unchanged, `removes` are removed.
 
-        Both have the columns of ADD_SCHEMA; what goes is live in the snapshot. No other writer may commit meanwhile.
+        Both tables have the columns of ADD_SCHEMA. Removed files must be live in the snapshot. Any concurrent commit of
+        another writer is a conflict.
         """
         self.staged.exchange = BulkFileSwap(adds, removes, self.clock.now_ms())
         self.staged.known_files = True
 
     def begin_with(self, files: FileStream) -> None:
-        """Stage files that were there before this work, once, as those of a new table."""
+        """Stage existing files as the first files of a new table, once."""
         self.staged.stream = files
         self.staged.known_files = True
 
     def delete_rows(self, files: pa.Table, rows: Mapping[str, BitMap64]) -> RowDeletion:
         """Stage the deletion of `rows` (by `path`, physical indexes) of live `files` (columns of ADD_SCHEMA).
 
-        A file that has no row left is removed, the others get deletion vectors, which are written at once; files
-        without an entry in `rows` are left alone. Others may delete further rows of the same files meanwhile. Raises
-        OperationNotAllowed where the table does not let rows be deleted so; InvalidArgument for a path that is not
-        among `files`, and for rows that are none, gone already, beyond the file's end, or of a file that was named
-        before; nothing is written then. Source: delta-protocol.md "Deletion Vectors".
+        Files without a remaining row are removed. Other files get deletion vectors, written immediately. Files without
+        an entry in `rows` stay unchanged. Concurrent commits may delete further rows of the same files. Nothing is
+        written before an error listed here.
+
+        Raises:
+            OperationNotAllowed: If the table is append-only or does not permit new deletion vectors.
+            InvalidArgument: If the table is being created, a path is not in `files`, a file has an empty set of rows, a
+                row is deleted already or beyond the end of the file, or an earlier call named the file.
+
+        Source: delta-protocol.md "Deletion Vectors".
         """
         if self.read_snapshot is None:
             raise InvalidArgument("a table that is being created has no rows to delete")
@@ -132,9 +141,9 @@ class StagedTransaction:
         return summary(list(deletions.values()))
 
     def discard_vectors(self) -> None:
-        """Delete the deletion vector files that this transaction wrote: for a commit that certainly did not land.
+        """Delete the deletion vector files of this transaction after a commit failed without effect.
 
-        Those of one that landed, or may have landed, stay. A file that cannot be deleted is left behind.
+        Never call this after a successful commit or after an unknown outcome. A file remains if its deletion fails.
         """
         delete_vector_files(self.store, self.vector_paths)
         self.vector_paths = []
@@ -144,25 +153,25 @@ class StagedTransaction:
         self.staged.change_files += files
 
     def set_transaction(self, app_id: str, version: int) -> None:
-        """Record how far the application has come with this commit."""
+        """Record `version` as the application's progress with this commit."""
         self.staged.transactions[app_id] = SetTransaction(app_id, version, self.clock.now_ms())
 
     def set_domain(self, domain: DomainMetadata) -> None:
-        """Set a metadata domain, or remove it where `domain.removed`."""
+        """Set a metadata domain, or remove the domain if `domain.removed`."""
         self.staged.domains[domain.domain] = domain
 
     def set_table(self, configuration: TableConfiguration) -> None:
-        """Replace the table's protocol and its metadata."""
+        """Replace the table's protocol and metadata."""
         self.staged.set_table(configuration)
 
     def define(self, defined: TableActions) -> None:
-        """Make the table what was defined: its protocol, its metadata, its domains."""
+        """Stage the protocol, metadata and domains of a table definition."""
         self.set_table(defined.configuration)
         for domain in defined.domains:
             self.set_domain(domain)
 
     def set_metadata(self, metadata: Metadata) -> None:
-        """Replace the table's metadata; features that it turns on by itself join the protocol."""
+        """Replace the table's metadata. Features enabled by the metadata are added to the protocol."""
         self.staged.metadata = metadata
 
     def set_protocol(self, protocol: Protocol) -> None:
@@ -171,23 +180,26 @@ class StagedTransaction:
 
     @property
     def is_blind_append(self) -> bool:
-        """Whether nothing was read and only files are added: such a commit moves behind any other append."""
+        """Return whether nothing was read and files are only added.
+
+        Such a commit can be rebased onto any other append.
+        """
         staged = self.staged
         is_append = staged.has_adds and staged.metadata is None and staged.protocol is None
         return is_append and self.reads_and_removes_nothing
 
     @property
     def reads_and_removes_nothing(self) -> bool:
-        """Return whether nothing was read and no file goes: the history calls such a commit a blind append."""
+        """Return whether nothing was read and no file is removed. The history calls such a commit a blind append."""
         staged = self.staged
         return not self.reads.readings and not staged.num_removed_files and not staged.change_files
 
     def keep_vectors(self) -> None:
-        """Leave the deletion vectors that were written where they are: a commit may refer to them."""
+        """Exempt the written deletion vectors from deletion, because a commit may refer to them."""
         self.vector_paths = []
 
     def stage_row_deletions(self, deletions: Mapping[str, FileDeletion]) -> None:
-        """Stage `deletions`; the vectors that they lack are written first."""
+        """Write the missing vectors of `deletions`, then stage `deletions`."""
         lacking = {path: d for path, d in deletions.items() if d.written is None and not d.is_whole}
         written = write_deletion_vectors(self.store, [d.union for d in lacking.values()], self.clock.new_uuid)
         self.vector_paths += written.paths
@@ -199,16 +211,20 @@ class StagedTransaction:
 
     @property
     def preserves_rows(self) -> bool:
-        """Whether rows that were rewritten kept their ids; they had none where another has only now given them some."""
+        """Return whether rewritten rows retained their row ids.
+
+        False if files are removed and the read snapshot has no row tracking: a concurrent commit assigned the ids
+        later.
+        """
         if self.read_snapshot is None or not self.staged.num_removed_files:
             return self.rows_preserved
         return self.rows_preserved and row_tracking.is_enabled(self.read_snapshot.configuration)
 
     @property
     def may_move(self) -> bool:
-        """Whether the commit means the same behind any other that leaves the table's metadata alone."""
+        """Return whether the commit can follow any commit that leaves the table's metadata unchanged."""
         staged = self.staged
         if is_late(self.clock.now_ms() - self.begun_ms):
-            # What others committed is looked at before its files are relied on.
+            # A late transaction must read the winning commits before it relies on its files.
             return False
         return self.is_blind_append and staged.fresh_adds and not (staged.transactions or staged.domains)

@@ -1,4 +1,4 @@
-"""One table's transaction: what was read, what is to be committed, and the race with other writers.
+"""A transaction of one table, and its commit in competition with other writers.
 
 Source: delta-protocol.md "Requirements for Writers"; docs/architecture.md "The life of a write".
 """
@@ -22,16 +22,16 @@ ENGINE_INFO = f"Slackwater/{__version__}"
 
 
 class TableTransaction(StagedTransaction):
-    """Work on one table that becomes its next version.
+    """Work on one table that becomes the table's next version.
 
-    Nothing is visible to others before `commit` returns; a transaction commits once.
+    Nothing is visible to other readers before `commit` returns. A transaction commits once.
     """
 
     _done = False
 
     @property
     def is_done(self) -> bool:
-        """Whether it was committed, or tried to be."""
+        """Return whether a commit was started."""
         return self._done
 
     def commit(
@@ -43,18 +43,25 @@ class TableTransaction(StagedTransaction):
         tags: Mapping[str, str] | None = None,
         user_name: str | None = None,
     ) -> CommitResult:
-        """Make the staged actions the next version of the table, by `user_name`, None: by the user of this process.
+        """Commit the staged actions as the next version. `user_name` None means the user of this process.
 
-        Others may have won that version: then the commit moves behind theirs, where nothing that it read or wrote is
-        touched. Raises the DeltaConcurrentModificationException that says why it cannot; CommitFailed where the store
-        refused; CommitUnknown where it is not known whether it landed; UnsupportedFeature, OperationNotAllowed and
-        InvalidArgument before anything is tried. Except after CommitUnknown, an error means that it did not land.
+        If other writers took the version, the commit is rebased onto the winning commits. A winning commit that touches
+        what the transaction read or changes is a conflict. The history records `operation`, `parameters`, `metrics`,
+        `user_metadata` and `tags`.
+
+        Raises:
+            DeltaConcurrentModificationException: If a winning commit conflicts. The subclass names the conflict.
+            CommitFailed: If the store rejected the commit.
+            CommitUnknown: If the outcome is unknown. After any other error the commit failed without effect.
+            UnsupportedFeature: If this package cannot write the table, before the first attempt.
+            OperationNotAllowed: If the table does not permit a staged action, before the first attempt.
+            InvalidArgument: If staged actions are invalid, before the first attempt.
         """
         told = operation, parameters, metrics, user_metadata, tags
         try:
             return self._run(self.prepared(*told, user_name=user_name))
         except StreamNotReplayable:
-            # Nothing was put. With all files in memory, an error says what is wrong, or no stream is needed.
+            # Nothing was written. Files in memory give a precise error, or commit without a stream.
             self.staged.hold(self.clock.now_ms())
             self._done = False
             return self._run(self.prepared(*told, user_name=user_name))
@@ -67,7 +74,7 @@ class TableTransaction(StagedTransaction):
                 self.keep_vectors()
             raise
         except BaseException:
-            # It is not known how far the commit came, so what it may refer to stays.
+            # The outcome is unknown, so vectors that the commit may refer to remain.
             self.keep_vectors()
             raise
 
@@ -81,11 +88,14 @@ class TableTransaction(StagedTransaction):
         isolation: IsolationLevel | None = None,
         user_name: str | None = None,
     ) -> CommitLoop:
-        """The commit, ready to be tried; once. `isolation` by default as the table asks. Raises as `commit` does."""
+        """Return the commit, ready for its attempts. Call this once. Raises the errors of `commit`.
+
+        `isolation` defaults to the isolation level of the table.
+        """
         if self._done:
             raise InvalidArgument("this transaction was committed before: begin another one")
         if not isinstance(self.committer, FilesystemCommitter):
-            # Others hand the actions on, one by one.
+            # Other committers forward single actions.
             self.staged.unpack(self.clock.now_ms())
         prepare(self.staged, self.read_snapshot, self.clock)
         isolation = self._isolation() if isolation is None else isolation

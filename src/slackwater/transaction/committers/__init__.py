@@ -1,1 +1,1 @@
-"""Committers: to a file system, by a commit owner, on a branch."""
+"""Committers: to the file system, through a commit owner, and to a branch."""

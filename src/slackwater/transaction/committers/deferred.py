@@ -1,4 +1,4 @@
-"""Commits to a branch: kept in memory until the transaction that they are part of commits.
+"""Commits to a branch, in memory until the enclosing transaction commits.
 
 Source: paper §4.2.1 (a transaction sees its own updates before it has a timestamp); docs/transactions.md.
 """
@@ -24,14 +24,14 @@ from slackwater.transaction.staged_transaction import StagedTransaction
 
 @dataclass(frozen=True, slots=True)
 class DeferredCommit:
-    """One commit to a branch: what was staged and read, and what its `commitInfo` says."""
+    """A commit to a branch: the staged transaction and its `commitInfo`."""
 
     transaction: StagedTransaction
     info: CommitInfo
 
 
 class DeferringCommitter:
-    """Commits to the branch of one table; what they were made by is kept with the branch, as JoinedCommits."""
+    """Commits to the branch of one table. The branch records each commit as a DeferredCommit."""
 
     def __init__(self, branch: UncommittedVersions) -> None:
         self._branch = branch
@@ -41,12 +41,12 @@ class DeferringCommitter:
     def publishes_at_once(self) -> bool:
         return False
 
-    def published_version(self, version: int) -> int:  # noqa: ARG002  (none of a branch is)
-        """As `Committer.published_version`: nothing is kept up before the transaction commits."""
+    def published_version(self, version: int) -> int:  # noqa: ARG002  (a branch is never published)
+        """Return 0, because a branch needs no log maintenance. See `Committer.published_version`."""
         return 0
 
     def join(self, transaction: StagedTransaction, info: CommitInfo) -> None:
-        """As `TransactionScopedCommitter.join`."""
+        """See `TransactionScopedCommitter.join`."""
         for earlier in self._branch.joined:
             _validate_together(self._branch.newest, earlier.transaction, transaction)
         self._next = DeferredCommit(transaction, info)
@@ -57,11 +57,11 @@ class DeferringCommitter:
         actions: Sequence[Mapping[str, Any]],
         may_move: bool = False,  # noqa: ARG002  (there is no other writer)
     ) -> Committed | Conflict:
-        """As `Committer.commit`; nothing is written."""
+        """Append the commit to the branch. Nothing is written. See `Committer.commit`."""
         newest = self._branch.newest.version
         if version != newest + 1:
             return Conflict(newest)
-        # As it would be read back.
+        # The branch contains the actions in the form read from a log.
         data = b"\n".join(orjson.dumps(action) for action in actions)
         commit = parsed_commit(self._branch.table.store, version, data)
         self._branch.add(commit)
@@ -70,13 +70,13 @@ class DeferringCommitter:
             self._next = None
         return Committed(commit)
 
-    def commits_after(self, version: int) -> Sequence[ParsedCommit]:  # noqa: ARG002  (those of others are not seen)
-        """As `Committer.commits_after`."""
+    def commits_after(self, version: int) -> Sequence[ParsedCommit]:  # noqa: ARG002  (a branch has no other writers)
+        """Return no commits, because a branch has no other writers. See `Committer.commits_after`."""
         return ()
 
 
 def _validate_together(newest: Snapshot, earlier: StagedTransaction, later: StagedTransaction) -> None:
-    """Let pass two changes of one table that one commit can hold. Raises UnsupportedFeature."""
+    """Raise UnsupportedFeature if one commit cannot contain both changes of one table."""
     where = newest.store.root_url
     both_change = earlier.staged.changes_data and later.staged.changes_data
     if (
@@ -90,7 +90,7 @@ def _validate_together(newest: Snapshot, earlier: StagedTransaction, later: Stag
         )
     if not row_tracking.is_enabled(newest.configuration):
         return
-    # Rows that are written again keep the ids that they were given, which are given for good by the commit only.
+    # Rewritten rows retain their row ids, but only the final commit assigns the ids.
     added = {canonical_path(add.path) for add in earlier.staged.adds}
     if any(canonical_path(remove.path) in added for remove in later.staged.removes):
         raise UnsupportedFeature(

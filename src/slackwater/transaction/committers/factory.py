@@ -1,4 +1,4 @@
-"""Who commits to a table: the file system itself, or the commit owner that its metadata names.
+"""Chooses the committer of a table: the file system, or the commit owner in its metadata.
 
 Source: delta-protocol.md "Creation of New Log Entries"; managed-commits.md "Writer Requirements for Managed Commits".
 """
@@ -21,11 +21,15 @@ from slackwater.transaction.committers.managed import ManagedCommitter
 
 
 def committer_for(table: Table, configuration: TableConfiguration) -> Committer:
-    """The committer of a table that is, or is to be, `configuration`; a branch is committed with its transaction.
+    """Return the committer of a table with `configuration`, the present or the future one.
 
-    Raises UnsupportedFeature for a table that cannot be written to, CorruptTable for one in an invalid state, and
-    CommitOwnerRequired where its owner is one that this process has not opened, or of another kind, and
-    OperationNotAllowed for a table of the open transaction's lakes that is reached past the transaction.
+    A branch is committed with its transaction.
+
+    Raises:
+        UnsupportedFeature: If this package cannot write the table.
+        CorruptTable: If the ownership properties are invalid.
+        CommitOwnerRequired: If this process has not opened the commit owner, or the owner is of another kind.
+        OperationNotAllowed: If the table belongs to a lake of the open transaction and access bypasses the transaction.
     """
     where = table.root_url
     validate_writable(configuration.protocol, where)
@@ -48,11 +52,11 @@ def committer_for(table: Table, configuration: TableConfiguration) -> Committer:
 
 
 def require_not_past_transaction(snapshot: Snapshot) -> None:
-    """Let pass a snapshot whose rows may be read here.
+    """Raise OperationNotAllowed if reading `snapshot` bypasses the open transaction.
 
-    Raises OperationNotAllowed for one that was found by path and is of a table of the open transaction's lakes.
+    This is the case for a snapshot opened by path if its table belongs to a lake of the transaction.
     """
     table = snapshot.table
-    # Whose a table is does not matter to readers otherwise.
+    # Without a transaction the owner of a table is irrelevant to readers.
     if is_within() and table.branch is None:
         require_not_past(ownership(snapshot.configuration, table.root_url), table.root_url)

@@ -1,4 +1,4 @@
-"""Commits by put-if-absent: the writer that creates `<version>.json` has committed that version.
+"""Commits by put-if-absent: the writer that creates `<version>.json` has committed the version.
 
 Source: delta-protocol.md "Delta Log Entries", "Creation of New Log Entries".
 """
@@ -26,12 +26,12 @@ _FIRST_WAIT_S = 0.05
 
 
 class FilesystemCommitter:
-    """Commits to the table in `store`; an existing commit is never overwritten.
+    """Commits to the table in `store`. An existing commit is never overwritten.
 
-    A put whose answer was lost is put again: of any number of equal puts one creates the file, and what the file then
-    holds decides. A version that others committed and a cleanup has deleted is not taken for a free one, neither before
-    the put nor after it: the writer may have slept in between. A store that ignores the condition of a put is refused.
-    `sleep` waits between tries, in seconds.
+    A put with a lost response is retried. One of several equal puts creates the file, and the content of the file
+    decides the outcome. A version removed by log cleanup is never treated as free. This is checked before and after the
+    put, because the writer may be suspended in between. A store that ignores the condition of a put is rejected.
+    `sleep` waits between retries, in seconds.
     """
 
     def __init__(self, store: ObjectStore, sleep: Callable[[float], None] = time.sleep) -> None:
@@ -43,23 +43,23 @@ class FilesystemCommitter:
         return True
 
     def published_version(self, version: int) -> int:
-        """As `Committer.published_version`: whatever counts is there."""
+        """Return `version`, because every committed version is in `_delta_log`. See `Committer.published_version`."""
         return version
 
     def commit(
         self,
         version: int,
         actions: Sequence[Mapping[str, Any]],
-        may_move: bool = False,  # noqa: ARG002  (only an owner knows where to)
+        may_move: bool = False,  # noqa: ARG002  (only an owner assigns a later version)
     ) -> Committed | Conflict:
-        """As `Committer.commit`; raises CommitFailed where the store certainly did nothing.
+        """See `Committer.commit`. Raises CommitFailed if the store certainly wrote nothing.
 
-        Raises ConcurrentWriteException for a version that the log has forgotten.
+        Raises ConcurrentWriteException if log cleanup removed the version.
         """
         data = commit_data(actions)
         try:
             require_next(self._store, version)
-            # Of nothing that this finds is the commit in doubt: it was not tried yet.
+            # An error here cannot make the outcome unknown, because no put was tried.
             self._store.require_conditional_puts(LOG)
         except StorageError as error:
             raise self._failed(version, error) from error
@@ -70,10 +70,10 @@ class FilesystemCommitter:
             try:
                 self._store.put_if_absent(commit_path(version), data)
             except StorageRefused as error:
-                # Whatever an earlier, unanswered put did is still open.
+                # The outcome of an earlier put without a response is still unknown.
                 return self._settle(version, data, actions, error, refused=attempt == 0)
             except ObjectExists as error:
-                # It may speak of our own file, where the store or this loop repeated the request.
+                # The existing file may be our own, because the store or this loop retried the request.
                 return self._settle(version, data, actions, error, refused=False)
             except StorageError as error:
                 last = error
@@ -84,7 +84,7 @@ class FilesystemCommitter:
         raise self._unknown(version, last) from last
 
     def commits_after(self, version: int) -> Sequence[ParsedCommit]:
-        """As `Committer.commits_after`."""
+        """See `Committer.commits_after`."""
         return commits_after(self._store, version)
 
     def _settle(
@@ -98,11 +98,15 @@ class FilesystemCommitter:
         raise self._unknown(version, error) from error
 
     def _decide(self, version: int, data: bytes | ChunkedBytes, actions: Actions, found: bytes) -> Committed | Conflict:
-        # Every commit carries an identity of its own (txnId), so equal bytes are ours.
+        # Every commit has a unique txnId, so equal bytes are ours.
         return self._put(version, data, actions) if found == bytes(data) else Conflict(version)
 
     def _put(self, version: int, data: bytes | ChunkedBytes, actions: Actions) -> Committed:
-        """The commit whose file is there, where that makes it a version of the table; else the file is taken away."""
+        """Return the commit after its file was put, if the file became a version of the table.
+
+        Raises CommitUnknown if this cannot be determined. If the log starts after `version`, the file is deleted and
+        ConcurrentWriteException is raised.
+        """
         remembered = self._remembered(version, actions)
         if remembered:
             return Committed(written_commit(self._store, version, data, actions))
@@ -112,7 +116,7 @@ class FilesystemCommitter:
                 "was cleaned up, so that nobody can say whether the commit is part of the table; its data files are "
                 "kept: read the table again before the work is repeated"
             )
-        # The log begins beyond: a reader of the table looks at no earlier file, and no other writer writes this one.
+        # The log starts later, so no reader reads this file and no other writer writes it.
         with suppress(StorageError):
             self._store.delete([commit_path(version)])
         raise forgotten(self._store, version, list_log(self._store, version))
@@ -123,7 +127,7 @@ class FilesystemCommitter:
                 self._sleep(_FIRST_WAIT_S * 2**attempt)
             try:
                 return is_remembered(self._store, version, actions)
-            except Exception as error:  # noqa: BLE001  (the file is there: no error may deny it)
+            except Exception as error:  # noqa: BLE001  (the file exists, so no error may report a failed commit)
                 _log.warning("%s: what became of version %d is not seen: %s", self._store.root_url, version, error)
         return None
 
@@ -133,7 +137,7 @@ class FilesystemCommitter:
         )
 
     def _found(self, version: int) -> bytes | None:
-        """What the commit's file holds; None where there is none, or where that cannot be known."""
+        """Return the content of the commit's file, None if the file does not exist or cannot be read."""
         try:
             return self._store.read(commit_path(version))
         except StorageError:

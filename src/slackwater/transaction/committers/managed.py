@@ -1,4 +1,4 @@
-"""Commits through the table's owner, and those by which a table comes to an owner or leaves it.
+"""Commits through the table's commit owner, and commits that adopt or release a table.
 
 Source: managed-commits.md "Commit Protocol", "Writer Requirements for Managed Commits".
 """
@@ -24,7 +24,10 @@ _MOST_LOOKS = 20
 
 
 class ManagedCommitter:
-    """Commits to the table in `store`, which `owned` names to its owner; nothing is written to `_delta_log` here."""
+    """Commits to the table in `store` through its owner. `owned` identifies the table to the owner.
+
+    This class does not write to `_delta_log`.
+    """
 
     def __init__(self, store: ObjectStore, owned: OwnedTable) -> None:
         self._store = store
@@ -35,25 +38,25 @@ class ManagedCommitter:
         return False
 
     def published_version(self, version: int) -> int:
-        """As `Committer.published_version`; nothing is waited for."""
-        # What is asked for is there already, so the owner only says how far it has come.
+        """Return the newest backfilled version up to `version`, without waiting. See `Committer.published_version`."""
+        # Version 0 is backfilled already, so the owner only returns its progress.
         return min(version, self._owned.owner.backfill_to_version(self._owned.table_id, 0))
 
     def commit(
         self, version: int, actions: Sequence[Mapping[str, Any]], may_move: bool = False
     ) -> Committed | Conflict:
-        """As `Committer.commit`; raises as `CommitOwner.commit`."""
+        """See `Committer.commit`. Raises the errors of `CommitOwner.commit`."""
         return _answer(self._store, self._owned.owner.commit(self._request(version, actions, may_move)))
 
     def commits_after(self, version: int) -> Sequence[ParsedCommit]:
-        """As `Committer.commits_after`."""
+        """See `Committer.commits_after`. Raises MissingCommit if the owner's commits cannot all be found."""
         for _ in range(_MOST_LOOKS):
             backfilled = commits_after(self._store, version)
             reached = version + len(backfilled)
             response = self._owned.recent_commits(version + 1)
             recent = [commit for commit in response.commits if commit.version > reached]
             found = [*backfilled, *(_parsed(self._store, commit) for commit in recent)]
-            # A backfill may have run in between; then the log has what the owner no longer names.
+            # A concurrent backfill moves commits from the owner's list to the log, so read both again.
             if version + len(found) >= response.latest_version and _is_contiguous(found, version):
                 return found
         raise MissingCommit(
@@ -66,7 +69,10 @@ class ManagedCommitter:
 
 
 class AdoptingCommitter:
-    """Makes the table in `store` the owner's, as `name`, by its commit; others commit to the file system until then."""
+    """Commits the adoption of the table in `store` by the commit owner, under `name`.
+
+    Until then other writers commit to the file system.
+    """
 
     def __init__(self, store: ObjectStore, owned: OwnedTable, name: str) -> None:
         self._store = store
@@ -78,7 +84,7 @@ class AdoptingCommitter:
         return True
 
     def published_version(self, version: int) -> int:
-        """As `Committer.published_version`: the commit that gives a table away is in the file system."""
+        """Return `version`, because the adopting commit is in the file system. See `Committer.published_version`."""
         return version
 
     def commit(
@@ -87,7 +93,10 @@ class AdoptingCommitter:
         actions: Sequence[Mapping[str, Any]],
         may_move: bool = False,  # noqa: ARG002  (it does not)
     ) -> Committed | Conflict:
-        """As `Committer.commit`; raises as `CommitOwner.take`, and ConcurrentWriteException for a forgotten version."""
+        """See `Committer.commit`. Raises the errors of `CommitOwner.take`.
+
+        Raises ConcurrentWriteException if log cleanup removed the version.
+        """
         require_next(self._store, version)
         previous_ms, mark = None, None
         if version:
@@ -103,12 +112,12 @@ class AdoptingCommitter:
         return _answer(self._store, outcome)
 
     def commits_after(self, version: int) -> Sequence[ParsedCommit]:
-        """As `Committer.commits_after`."""
+        """See `Committer.commits_after`."""
         return commits_after(self._store, version)
 
 
 class ReleasingCommitter(ManagedCommitter):
-    """Hands the table back to the file system by its commit."""
+    """Commits the release of the table to the file system."""
 
     @property
     def publishes_at_once(self) -> bool:
@@ -120,12 +129,12 @@ class ReleasingCommitter(ManagedCommitter):
         actions: Sequence[Mapping[str, Any]],
         may_move: bool = False,  # noqa: ARG002  (it does not)
     ) -> Committed | Conflict:
-        """As `Committer.commit`; raises as `CommitOwner.release`."""
+        """See `Committer.commit`. Raises the errors of `CommitOwner.release`."""
         return _answer(self._store, self._owned.owner.release(self._request(version, actions, False)))
 
 
 def committed_by(store: ObjectStore, response: CommitResponse) -> ParsedCommit:
-    """The commit that an owner answered with."""
+    """Return the parsed commit of an owner's response."""
     return _parsed(store, response.commit)
 
 
@@ -135,7 +144,7 @@ def _answer(store: ObjectStore, outcome: CommitResponse | CommitConflict) -> Com
     try:
         return Committed(_parsed(store, outcome.commit))
     except StorageError as error:
-        # A caller that thought that it did not land would delete its files.
+        # Any other error would let the caller delete the files of a valid commit.
         raise CommitUnknown(
             f"{store.root_url}: the commit landed as version {outcome.commit.version}, but could not be read back: "
             f"{error}"

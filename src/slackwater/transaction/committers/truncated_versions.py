@@ -1,7 +1,7 @@
-"""Versions that are not in the log because it has forgotten them: no writer may take them for free ones.
+"""Versions removed by log cleanup. No writer may treat such a version as free.
 
-A writer that sleeps longer than the log's retention finds that the file of its version is not there, where others had
-committed that version, and a cleanup has deleted it since. Every cleanup leaves a checkpoint of a later version.
+A writer may be suspended for longer than the log retention. Other writers may then have committed its version, and a
+cleanup may have deleted the commit's file. Every cleanup leaves a checkpoint of a later version.
 Source: delta-protocol.md "Metadata Cleanup", "Creation of New Log Entries".
 """
 
@@ -24,10 +24,10 @@ Actions = Sequence[Mapping[str, Any]]
 
 
 def require_next(store: ObjectStore, version: int) -> None:
-    """Let pass a `version` that may be the next one; nothing is written.
+    """Validate that `version` may be the next version. Nothing is written.
 
-    Passes too where another writer has that version: the attempt to write it shows so. Raises ConcurrentWriteException
-    where the log begins beyond `version`, or the version before it is nowhere, and StorageError.
+    Accepts a version already taken by another writer, because the write attempt detects this. Raises
+    ConcurrentWriteException if the log starts after `version` or the previous version does not exist, and StorageError.
     """
     if version and store.head(commit_path(version - 1)) is not None:
         return
@@ -45,13 +45,13 @@ def require_next(store: ObjectStore, version: int) -> None:
 
 
 def is_remembered(store: ObjectStore, version: int, actions: Actions) -> bool | None:
-    """Whether the commit of `version`, whose file was put, is part of the table; None where that is not known.
+    """Return whether the commit of `version`, whose file was put, is part of the table; None if unknown.
 
-    Without a checkpoint of that version or a later one nothing was ever cleaned up that far, so the commit stands.
-    Else others came between, before or after the put. The table as of that checkpoint speaks of the files that the
-    commit added, or, of a table's first commit, has its id: then it stands. Where it does not, and commits beside the
-    file are gone, it was put over a cleaned log. A commit that added no file stands where its neighbours are there.
-    Raises StorageError, and as reading a table does.
+    Without a checkpoint at or after `version`, no cleanup has reached the version, so the commit is valid. Otherwise
+    the nearest checkpoint decides. The commit is valid if the table at the checkpoint names a file added by the commit.
+    A first commit is valid if the table has its id. A commit without added files is valid if the neighbouring commits
+    exist. The file was put over a cleaned log if the checkpoint shows no trace and neighbouring commits are missing.
+    Raises StorageError, and the errors of reading a table.
     """
     listing = list_log(store, version)
     beyond = [checkpoint.version for checkpoint in listing.checkpoints if checkpoint.version >= version]
@@ -66,24 +66,24 @@ def is_remembered(store: ObjectStore, version: int, actions: Actions) -> bool | 
         return True if has_neighbours else None
     if proof:
         return True
-    # Its files may have been removed since, and their tombstones forgotten.
+    # The added files may have been removed since, and their tombstones expired.
     return None if has_neighbours or version not in listing.commits else False
 
 
 def _is_spoken_of(table: Snapshot, version: int, actions: Actions) -> bool | None:
-    """Whether a later state of the table shows the commit; None for one that would leave no trace there."""
+    """Return whether a later state of the table shows the commit; None if the commit would leave no trace."""
     if version == 0:
         return any((action.get("metaData") or {}).get("id") == table.metadata.id for action in actions)
     added = _fresh_paths(actions)
     if not added:
         return None
-    # By the path alone: the file may have got a deletion vector since.
+    # Compare only paths, because the file may have a new deletion vector.
     known = [canonical_paths(files["path"]) for files in (table.live_files(["path"]), table.tombstones())]
     return any(pc.any(pc.is_in(paths, value_set=pa.array(added, pa.string()))).as_py() for paths in known)
 
 
 def forgotten(store: ObjectStore, version: int, listing: LogListing) -> ConcurrentWriteException:
-    """The error of who came to commit a version that the log has forgotten."""
+    """Return the error for a commit to a version removed by log cleanup."""
     starts = min((c.version for c in listing.checkpoints if c.version >= version), default=listing.latest_version)
     return ConcurrentWriteException(
         f"{store.root_url}: version {version} was committed by another writer and cleaned up since: the log begins at "
@@ -93,7 +93,7 @@ def forgotten(store: ObjectStore, version: int, listing: LogListing) -> Concurre
 
 
 def _fresh_paths(actions: Actions) -> list[str]:
-    """The canonical paths of the files that a commit added, without those that it only states again."""
+    """Return the canonical paths of files added by a commit, without re-added files."""
     removed = {canonical_path(str(a["remove"].get("path"))) for a in actions if a.get("remove")}
     adds = [a["add"] for a in actions if a.get("add")]
     paths = [canonical_path(node["path"]) for node in adds if removed or node.get("dataChange") is not False]

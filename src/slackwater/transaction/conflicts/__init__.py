@@ -1,1 +1,1 @@
-"""The race for a version: what was read, what the winners did, whether both may count."""
+"""Conflict detection: the read set, the winning commits, and the commit loop."""

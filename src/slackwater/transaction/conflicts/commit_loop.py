@@ -1,4 +1,4 @@
-"""The race for a version: attempts, what the winners of each were, and what follows the attempt that landed.
+"""The commit loop: attempts, rebase onto winning commits, and maintenance after the commit.
 
 Source: delta-protocol.md "Requirements for Writers"; docs/architecture.md "The life of a write".
 """
@@ -38,10 +38,10 @@ _log = logging.getLogger(__name__)
 
 
 class CommitLoop:
-    """One commit of a transaction, tried again behind each winner that it may follow.
+    """Commits a transaction, with a retry after each winning commit without a conflict.
 
-    `run` does all of it. Where commits to several tables go together, each has a race, and `actions`, `follow` and
-    `landed` are its steps.
+    `run` does all steps. A commit to several tables has one loop per table and calls the steps `actions`, `rebase` and
+    `on_committed`.
     """
 
     def __init__(self, transaction: StagedTransaction, info: CommitInfo, isolation: IsolationLevel) -> None:
@@ -56,13 +56,13 @@ class CommitLoop:
 
     @property
     def version(self) -> int:
-        """The version that is wanted: the one after the newest that is known."""
+        """The version of the next attempt, one after the newest known version."""
         return 0 if self.before is None else self.before.version + 1
 
     def actions(self) -> Sequence[Mapping[str, Any]]:
-        """The actions of the next attempt.
+        """Return the actions of the next attempt.
 
-        Raises ConcurrentWriteException where files that were written long ago are gone, or about to go.
+        Raises ConcurrentWriteException if files written long ago are missing or about to be deleted.
         """
         transaction = self.transaction
         if self.before is not None and transaction.staged.has_file_actions:
@@ -74,7 +74,7 @@ class CommitLoop:
         )
 
     def run(self) -> CommitResult:
-        """As `TableTransaction.commit`."""
+        """Run the loop until the commit succeeds or fails. See `TableTransaction.commit`."""
         transaction, committer = self.transaction, self.transaction.committer
         if isinstance(committer, TransactionScopedCommitter):
             committer.join(transaction, self._info)
@@ -91,12 +91,13 @@ class CommitLoop:
         raise self.lost()
 
     def rebase(self, commits: Sequence[ParsedCommit], version: int) -> Committed | None:
-        """Move behind `commits`, the winners up to at least `version`; our own commit, if that is among them.
+        """Rebase onto `commits`, the winning commits up to at least `version`.
 
-        Raises the DeltaConcurrentModificationException that says why that cannot be.
+        Return our own commit if `commits` contains it, else None. Raises the DeltaConcurrentModificationException for
+        the conflict.
         """
         if not commits:
-            # Without the winner's actions it is not known whether it conflicts.
+            # Without the actions of the winning commit a conflict cannot be excluded.
             raise ConcurrentWriteException(
                 f"{self._where}: version {version} exists, but cannot be read back; nothing was committed: read the "
                 "table again and repeat the work"
@@ -122,38 +123,38 @@ class CommitLoop:
         return None
 
     def pause(self, attempt: int) -> None:
-        """Wait a little after a lost attempt, the longer the more were lost."""
+        """Sleep after a lost attempt. The time grows with the number of lost attempts."""
         if attempt > _PATIENT_ATTEMPTS:
             clock = self.transaction.clock
             clock.sleep(min(_LONGEST_WAIT_S, _STEP_S * attempt) * clock.jitter())
 
     def lost(self) -> ConcurrentWriteException:
-        """The error of who lost every attempt."""
+        """Return the error for a commit that lost every attempt."""
         return ConcurrentWriteException(
             f"{self._where}: other writers were faster at each of {MAX_ATTEMPTS} attempts; nothing was "
             "committed: repeat the work when fewer write"
         )
 
     def on_committed(self, outcome: Committed, attempts: int) -> CommitResult:
-        """The result of the attempt that landed, after the upkeep that is due."""
+        """Do the maintenance due after the successful attempt and return its result."""
         transaction, before, commit = self.transaction, self.before, outcome.commit
         stamp = commit.info.get("inCommitTimestamp", commit.info.get("timestamp"))
         result = CommitResult(transaction.table, commit.version, int(stamp) if stamp is not None else 0, attempts)
         left_behind = self._delete_superseded_vectors(commit)
         upkeep, committer, now_ms = transaction.post_commit, transaction.committer, transaction.clock.now_ms()
         if isinstance(commit.actions, StreamedActions):
-            # Its files were not held, and are read when they are asked for.
+            # The files were streamed. `CommitResult.snapshot` reads them on demand.
             done, failed = upkeep.run_first(transaction.store, transaction.staged.table_after(None), commit, committer)
             return self._kept_up(result, done, [*left_behind, *failed])
         if before is not None and commit.version != before.version + 1:
-            # What others committed in between is read when it is asked for.
+            # Commits of other writers in between are read on demand.
             done, failed = upkeep.run_behind(before, commit.version, committer, now_ms)
             return self._kept_up(result, done, [*left_behind, *failed])
         try:
             after = (
                 Snapshot.of_first_commit(transaction.table, commit) if before is None else before.with_commits([commit])
             )
-        except Exception as error:  # noqa: BLE001  (the commit stands, even if what it made could not be read)
+        except Exception as error:  # noqa: BLE001  (the commit is valid even if its version cannot be read)
             return replace(result, upkeep_errors=(*left_behind, f"reading the version back failed: {error}"))
         done, failed = upkeep.run(before, after, commit, committer, not transaction.staged.restates, now_ms)
         return self._kept_up(replace(result, known=after), done, [*left_behind, *failed])
@@ -170,7 +171,7 @@ class CommitLoop:
         return replace(result, upkeep=tuple(done), upkeep_errors=tuple(failed))
 
     def _delete_superseded_vectors(self, commit: ParsedCommit) -> list[str]:
-        """Delete the vector files of lost attempts that no action of `commit`, which landed, refers to: what failed."""
+        """Delete vector files of lost attempts not referenced by the successful `commit`. Return the problems."""
         paths = self.transaction.vector_paths
         if not paths:
             return []

@@ -1,9 +1,9 @@
-"""Whether a transaction can be moved behind a commit that won the version it wanted.
+"""Conflict detection between a transaction and a winning commit.
 
-Rules of delta-spark as the floor, finer where that is right: reads are conditions on rows, so a file conflicts only
-where its partition values and statistics leave room for a row that should have been read; files that were only
-rearranged conflict with no reader; two that delete different rows of one file by deletion vectors both land. Source:
-docs/concurrent-changes.md; delta-spark's conflict checker.
+The rules are delta-spark's rules with finer checks. Reads are conditions on rows. A file conflicts only if its
+partition values and statistics permit a row that should have been read. Files that were only rearranged conflict with
+no reader. Two commits both succeed if they delete different rows of one file by deletion vectors.
+Source: docs/concurrent-changes.md; delta-spark's conflict checker.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ from slackwater.transaction.staged import ReadSet, StagedActions
 
 @dataclass
 class ConflictCheck:
-    """One transaction's side: what it stages and read, and the snapshot that it read.
+    """The transaction's side of the check: staged actions, read set and the snapshot read.
 
-    `zone` is taken for partition values that name no time zone. One check sees all winners of a race, in order: it
-    follows the rows that were read, and those that are to be deleted, from winner to winner.
+    `zone` is the time zone of partition values without a zone. One instance checks all winning commits of a loop in
+    order. It tracks the rows read and the rows to delete across the winning commits.
     """
 
     snapshot: Snapshot
@@ -61,15 +61,15 @@ class ConflictCheck:
         self._vectors = LoadedVectors(self.snapshot.store, self.snapshot.table.follows_outside)
 
     def take_rebased(self) -> dict[str, FileDeletion]:
-        """The staged deletions of rows that must follow another state of their files, by canonical path; once."""
+        """Return and clear the rebased row deletions, by canonical path."""
         rebased, self._rebased = self._rebased, {}
         return rebased
 
     def check(self, winner: WinningCommit, before: Snapshot) -> None:
-        """Return where the transaction may follow `winner`; `before` is the version that `winner` followed.
+        """Validate that the transaction may follow `winner`. `before` is the version before `winner`.
 
-        Raises the DeltaConcurrentModificationException that says why not, and UnsupportedFeature where the winner's
-        protocol asks for what this package cannot write.
+        Raises the DeltaConcurrentModificationException for the conflict, and UnsupportedFeature if the new protocol
+        needs a feature that this package cannot write.
         """
         self._known_files(winner)
         self._dropped_features(winner)
@@ -100,7 +100,10 @@ class ConflictCheck:
         raise ProtocolChangedException(f"{self._says(winner)} {what}: read the table again and repeat the work")
 
     def _known_files(self, winner: WinningCommit) -> None:
-        """What files come back is decided on one version, and that they are still there was seen then."""
+        """Raise ConcurrentWriteException if existing files are re-added.
+
+        The existence of the files was checked at one version, and a winning commit may have removed them since.
+        """
         if self.staged.known_files:
             raise ConcurrentWriteException(
                 f"{self._says(winner)} was committed first, and files that are to come back may be gone since: read "
@@ -108,7 +111,7 @@ class ConflictCheck:
             )
 
     def _dropped_features(self, winner: WinningCommit) -> None:
-        """Nothing in the table used the features that this transaction drops; what the winner did may."""
+        """Raise ProtocolChangedException if the transaction drops features that the winning commit may use."""
         if self.staged.protocol is None or winner.is_blind_append:
             return
         dropped = supported_features(self.snapshot.protocol) - supported_features(self.staged.protocol)
@@ -143,7 +146,7 @@ class ConflictCheck:
             )
 
     def _appended(self, winner: WinningCommit) -> None:
-        """Rows that this transaction should have read, had it run after the winner, as far as statistics can tell."""
+        """Raise ConcurrentAppendException if statistics permit added rows that the transaction should have read."""
         for reading in self._readings_of_added(winner):
             if reading.matches is None:
                 files = self._added_rows(winner, reading.predicate)
@@ -151,7 +154,10 @@ class ConflictCheck:
                     raise ConcurrentAppendException(self._added(winner, files))
 
     def _appended_matches(self, winner: WinningCommit, before: Snapshot) -> None:
-        """The same where the condition itself can be asked; it comes last, since the answer may cost a job."""
+        """Raise ConcurrentAppendException if added rows satisfy a condition.
+
+        This runs last, because it may cost a job.
+        """
         for reading in self._readings_of_added(winner):
             if reading.matches is None:
                 continue
@@ -167,14 +173,14 @@ class ConflictCheck:
                 raise ConcurrentAppendException(self._added(winner, files))
 
     def _readings_of_added(self, winner: WinningCommit) -> list[ConditionRead]:
-        """The conditions that rows which `winner` added must not fulfil."""
+        """Return the conditions that rows added by `winner` must not satisfy, for the isolation level."""
         if self.isolation is IsolationLevel.SNAPSHOT_ISOLATION:
             return []
         overlooked = self.isolation is IsolationLevel.WRITE_SERIALIZABLE and self.staged.metadata is None
         return [] if overlooked and winner.is_blind_append else self.reads.readings
 
     def _added_rows(self, winner: WinningCommit, predicate: Predicate) -> pa.Table:
-        """The files of `winner` with rows that were nowhere before and for which `predicate` may be true."""
+        """Return the files of `winner` with new rows that may satisfy `predicate`."""
         files = self._may_match(winner.added_files, predicate)
         if not files.num_rows or not winner.vector_changes:
             return files
@@ -188,7 +194,7 @@ class ConflictCheck:
         return plan(files, predicate, snapshot.schema, partition_columns, snapshot.physical_paths, zone=self.zone).files
 
     def _rows_deleted(self, change: VectorChange) -> BitMap64 | None:
-        """The rows that go by `change`; None where it brings rows back, so that more happened than a deletion."""
+        """Return the rows deleted by `change`; None if the change also restores rows."""
         if change.old is None:
             return self._vectors[change.new]
         old, new = self._vectors[change.old], self._vectors[change.new]
@@ -227,7 +233,11 @@ class ConflictCheck:
             )
 
     def _rows_deleted_by_both(self, winner: WinningCommit) -> None:
-        """Rows may go from one file by several commits, each row by one; the file's new state is what is followed."""
+        """Rebase row deletions onto the new state of files changed by `winner`.
+
+        Commits may delete different rows of one file. Raises ConcurrentDeleteDeleteException if both delete the same
+        row, or if `winner` removed or replaced the file.
+        """
         mine = {**self.staged.row_deletions, **self._rebased}
         touched = mine.keys() & (winner.added_paths | winner.removed_paths)
         if not touched:
@@ -253,7 +263,7 @@ class ConflictCheck:
     def _vector_followed(
         self, winner: WinningCommit, path: str, mine: FileDeletion, file: AddFile | None
     ) -> BitMap64 | None:
-        """The rows that are deleted of the file now; None where it is not the same file with, at most, fewer rows."""
+        """Return the rows deleted from the file after `winner`; None if it is another file or regained rows."""
         if mine.file.deletion_vector is not None:
             self._vectors.remember(mine.file.deletion_vector, mine.vector)
         change = winner.vector_changes.get(path)
@@ -265,7 +275,7 @@ class ConflictCheck:
             return None
         deleted = self._rows_deleted(change)
         if deleted is None or (deleted and not change.data_change):
-            # Rows came back, or went on in another file.
+            # Rows were restored, or moved to another file.
             return None
         return mine.vector | deleted
 
@@ -290,7 +300,7 @@ class ConflictCheck:
                 reading.moved.update(canonical_paths(files["path"]).to_pylist())
 
     def _leaves_rows(self, winner: WinningCommit, path: str, reading: ConditionRead) -> bool:
-        """Whether `winner` keeps the file, and of it all rows that were read, where they are."""
+        """Return whether `winner` retains the file and all rows read from the file, unmoved."""
         rows, change = reading.rows_of(path), winner.vector_changes.get(path)
         if rows is None or change is None:
             return False

@@ -1,4 +1,4 @@
-"""Which granules of a table conditions are confined to: those of a partition column that they pin to values.
+"""Granules read by conditions: partitions, if the conditions pin a partition column to values.
 
 Source: paper §4.1; docs/transactions.md "Control".
 """
@@ -15,7 +15,7 @@ from slackwater.protocol.schema.schema import PrimitiveType
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.staged import ReadSet
 
-# Of these every value has few texts, which `granule` knows to be equal.
+# Types whose values have few text forms, treated as equal by `granule`.
 _KINDS: Mapping[str, type | tuple[type, ...]] = {
     "string": str,
     "byte": int,
@@ -28,7 +28,7 @@ _KINDS: Mapping[str, type | tuple[type, ...]] = {
 
 
 def granules_read(snapshot: Snapshot, reads: ReadSet) -> Sequence[str]:
-    """The granules that hold every row which `reads` depend on; WHOLE alone where they are not so confined."""
+    """Return the granules of all rows in the read set; only WHOLE if the conditions do not pin partitions."""
     if reads.app_ids:
         return (WHOLE,)
     columns = _partition_columns(snapshot)
@@ -42,13 +42,13 @@ def granules_read(snapshot: Snapshot, reads: ReadSet) -> Sequence[str]:
 
 
 def granules_where(snapshot: Snapshot, predicate: Predicate) -> Sequence[str]:
-    """As `granules_read`, of one condition."""
+    """Return the granules of the rows that satisfy one condition. See `granules_read`."""
     pinned = _pinned(predicate, _partition_columns(snapshot))
     return (WHOLE,) if pinned is None or len(pinned) > MOST_GRANULES else sorted(pinned)
 
 
 def _partition_columns(snapshot: Snapshot) -> dict[tuple[str, ...], tuple[str, str]]:
-    """By its path: the physical name of each partition column that can be pinned, and its type."""
+    """Return the physical name and type of each partition column of a supported type, by path."""
     found: dict[tuple[str, ...], tuple[str, str]] = {}
     for name in snapshot.metadata.partition_columns:
         field = snapshot.schema.get(name)
@@ -58,7 +58,7 @@ def _partition_columns(snapshot: Snapshot) -> dict[tuple[str, ...], tuple[str, s
 
 
 def _pinned(predicate: Predicate, columns: Mapping[tuple[str, ...], tuple[str, str]]) -> set[str] | None:
-    """The granules of which every row that makes `predicate` true is in one; None where it may be anywhere."""
+    """Return the granules of all rows that satisfy `predicate`; None if the rows may be in any granule."""
     if isinstance(predicate, Constant):
         return None if predicate.value else set()
     if isinstance(predicate, And):
@@ -83,12 +83,12 @@ def _granules(
         return None
     name, kind = columns[column]
     texts = [_text(value, kind) for value in values]
-    # An empty text is stored as null, which no value is equal to; other engines may read it as empty.
+    # An empty text is stored as null and matches no value. Other engines may read it as empty.
     return None if None in texts or "" in texts else {granule(name, text) for text in texts}
 
 
 def _text(value: Value, kind: str) -> str | None:
-    """The value as `partitionValues` have it; None for one of another type."""
+    """Return the value in the form of `partitionValues`; None for a value of another type."""
     is_kind = isinstance(value, _KINDS[kind]) and isinstance(value, bool) == (kind == "boolean")
     if not is_kind or isinstance(value, dt.datetime):
         return None

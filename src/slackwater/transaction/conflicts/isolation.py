@@ -1,4 +1,4 @@
-"""How far a transaction must be protected from what others do at the same time.
+"""Isolation levels of a transaction.
 
 Source: docs/concurrent-changes.md; names as delta-spark's `delta.isolationLevel`.
 """
@@ -13,10 +13,11 @@ from slackwater.protocol.properties.properties import ISOLATION_LEVEL
 
 
 class IsolationLevel(str, Enum):
-    """`Serializable` is strictest: the order of the log is an order in which everything could have run.
+    """Isolation levels. `Serializable` is strictest: the order of the log is a serial order.
 
-    `WriteSerializable` lets a blind append come before a transaction that did not see it; `SnapshotIsolation` lets any
-    added rows do so. None overlooks that rows which were read are gone, or that two change the same files.
+    `WriteSerializable` lets a blind append precede a transaction that did not read its rows. `SnapshotIsolation`
+    extends this to any added rows. Every level detects removed rows that were read, and concurrent changes of the same
+    files.
     """
 
     SERIALIZABLE = "Serializable"
@@ -25,7 +26,7 @@ class IsolationLevel(str, Enum):
 
 
 def isolation_level(properties: Mapping[str, str]) -> IsolationLevel:
-    """The level that the table's properties ask for, WriteSerializable by default. Raises InvalidArgument."""
+    """Return the level in the table's properties, WriteSerializable by default. Raises InvalidArgument."""
     text = properties.get(ISOLATION_LEVEL) or IsolationLevel.WRITE_SERIALIZABLE.value
     for level in IsolationLevel:
         if level.value.lower() == text.lower():

@@ -1,6 +1,6 @@
-"""Which change of a table's metadata by another writer a commit can be moved behind.
+"""Concurrent changes of table metadata that do not conflict with a commit.
 
-A change is tolerated where files written under the old metadata are right under the new one, unchanged.
+A change is tolerated if files written under the old metadata are valid, unchanged, under the new metadata.
 Source: docs/concurrent-changes.md; delta-spark's conflict checker.
 """
 
@@ -24,8 +24,8 @@ _COLUMN_MAPPING = "delta.columnMapping."
 
 _KeyTest = Callable[[str], bool]
 
-# Turned on by another writer, these ask nothing of files that are written already: what the commit itself must carry
-# (row ids, timestamps) is made anew at every attempt. Turning them off, or to anything else, is a change.
+# Enabling these does not affect written files, because each attempt recomputes row ids and timestamps. Disabling them,
+# or setting any other value, is a conflict.
 _TURNED_ON = {
     "delta.enablerowtracking": "true",
     "delta.enabledeletionvectors": "true",
@@ -33,7 +33,7 @@ _TURNED_ON = {
     "delta.checkpointpolicy": "v2",
     COLUMN_MAPPING_MODE.lower(): "name",
 }
-# May appear or change together with the above, or only concern the upkeep of the log.
+# These change together with the properties above, or only affect log maintenance.
 _FREE = frozenset(
     {
         "delta.rowtracking.materializedrowidcolumnname",
@@ -55,7 +55,7 @@ _FREE = frozenset(
 
 
 def is_tolerated(old: TableConfiguration, new: TableConfiguration) -> bool:
-    """Whether files that were written for `old` may be committed to a table whose metadata is that of `new` by now."""
+    """Return whether files written for `old` may be committed to a table with the metadata of `new`."""
     before, after = old.metadata, new.metadata
     if (before.id, before.partition_columns, before.format) != (after.id, after.partition_columns, after.format):
         return False
@@ -69,7 +69,7 @@ def _configuration_tolerated(old: Mapping[str, str], new: Mapping[str, str]) -> 
 
 def _key_tolerated(key: str, value: str | None) -> bool:
     if not key.startswith("delta."):
-        # What is not Delta's says nothing about files.
+        # Properties of other programs do not affect files.
         return True
     if key in _FREE:
         return True
@@ -94,7 +94,7 @@ def _is_silent(mapping_turned_on: bool) -> _KeyTest:
 
 
 def _without(data_type: DataType, drop: _KeyTest) -> object:
-    """`data_type` as nested tuples, without the field metadata that `drop` names: for comparison only."""
+    """Return `data_type` as nested tuples for comparison, without the field metadata selected by `drop`."""
     if isinstance(data_type, StructType):
         return tuple(_field_without(column, drop) for column in data_type)
     if isinstance(data_type, ArrayType):

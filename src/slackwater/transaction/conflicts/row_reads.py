@@ -1,4 +1,4 @@
-"""What the conditions of a transaction found in the table, and where those rows are as others move on.
+"""Rows read by the conditions of a transaction, tracked across winning commits.
 
 Source: docs/concurrent-changes.md.
 """
@@ -19,12 +19,12 @@ from slackwater.scan.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class RowsRead:
-    """The rows that a condition found, which the work depends on.
+    """The rows found by a condition, on which the work depends.
 
-    `rows` by path of a live file: physical indexes, or None for some rows that are not recorded; a file that is not
-    there had none. `matches(snapshot, files)` answers whether any live row of `files` (ACTION_SCHEMA, added by another
-    transaction; `snapshot` is the version that has them) fulfils the condition; where it is None, statistics alone
-    decide. It is called while the commit is tried, so an answer that takes long makes the commit lose again.
+    `rows` maps the path of a live file to physical indexes, or None for unrecorded rows. A file without an entry had no
+    such rows. `matches(snapshot, files)` returns whether any live row of `files` satisfies the condition. `files` has
+    ACTION_SCHEMA and was added by another transaction; `snapshot` is the version with these files. If `matches` is
+    None, only statistics decide. The call runs within the commit attempt, so a slow call can lose the next attempt.
     """
 
     rows: Mapping[str, BitMap64 | None]
@@ -33,9 +33,9 @@ class RowsRead:
 
 @dataclass
 class ConditionRead:
-    """One condition that was read by, and the files that hold the rows it found.
+    """A condition read by the transaction, and the files with the rows found.
 
-    Files whose rows others moved elsewhere are followed: `moved` are files that may hold some of them now.
+    `moved` contains files that may now hold some of the rows, because other commits rewrote the original files.
     """
 
     predicate: Predicate
@@ -46,11 +46,11 @@ class ConditionRead:
 
     @property
     def matches(self) -> Callable[[Snapshot, pa.Table], bool] | None:
-        """The test of rows that others added, where there is one."""
+        """The test of rows added by other writers, None if there is none."""
         return None if self.found is None else self.found.matches
 
     def files_among(self, paths: Iterable[str], snapshot: Snapshot, zone: str) -> list[str]:
-        """Those of the canonical `paths` that hold, or may hold, rows that were read in `snapshot`; ascending."""
+        """Return the canonical `paths` of files that may contain rows read in `snapshot`, ascending."""
         wanted = sorted(paths)
         if self.found is not None:
             rows = self._rows_by_path
@@ -62,7 +62,7 @@ class ConditionRead:
         return [path for path in wanted if path in held or path in self.moved]
 
     def rows_of(self, path: str) -> BitMap64 | None:
-        """The rows that were read of a canonical path; None where only some were, or it is not known which."""
+        """Return the rows read from a canonical path; None if the rows are not fully recorded."""
         return None if self.found is None or path in self.moved else self._rows_by_path.get(path, BitMap64())
 
     @property

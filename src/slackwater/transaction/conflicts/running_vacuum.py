@@ -1,7 +1,7 @@
-"""Whether a VACUUM deletes files of a table just now, as its history tells: then no file is to come back to it.
+"""Detects a running VACUUM in the table's history. No commit may re-add files during a VACUUM.
 
-A VACUUM says when it begins and when it has ended, and looks at the log in between, so of two that do not know of each
-other one comes first in the log: either it sees the files that came back, or who brings them back sees it here.
+VACUUM commits a START and an END marker and reads the log in between. The log orders a VACUUM and a writer that re-adds
+files. Either VACUUM sees the re-added files, or the writer sees the START marker here.
 Source: delta-spark's VACUUM (names of operations); docs/guides/maintenance.md "What may go on meanwhile".
 """
 
@@ -18,21 +18,21 @@ from slackwater.scan.snapshot import Snapshot
 
 START, END = "VACUUM START", "VACUUM END"
 SIGN = "slackwater.vacuum"
-"""The tag by which an end is told to be that of a beginning; others' commits have none."""
+"""The tag that pairs an END marker with its START marker. Markers of other engines have no such tag."""
 SPARES = "slackwater.vacuum.sparesYoungerThanMs"
-"""The tag that says how old the files at least are that go though the log never named them."""
+"""The tag with the minimum age of the untracked files that VACUUM deletes, in milliseconds."""
 SPARED_BY_OTHERS_MS = 24 * 3_600_000
 SIGN_OF_LIFE_MS = 10 * 60_000
-"""So often a VACUUM that lasts says again that it has begun."""
+"""Interval, in milliseconds, after which a running VACUUM commits its START marker again."""
 AT_WORK_MS = 30 * 60_000
-"""For so long after it said so a VACUUM that has not ended counts as one at work: it may have been killed."""
+"""Milliseconds since its last START marker until VACUUM is treated as ended, because it may have been killed."""
 
 
 @dataclass(frozen=True, slots=True)
 class VacuumAtWork:
-    """A VACUUM that has begun by `version`, of the time `begun_ms`, and not ended.
+    """A running VACUUM, with a START marker in `version` at `begun_ms` and no END marker.
 
-    It leaves files that the log never named alone where they are younger than `spares_ms`.
+    Untracked files younger than `spares_ms` are not deleted. Times are in milliseconds.
     """
 
     version: int
@@ -41,9 +41,9 @@ class VacuumAtWork:
 
 
 def require_no_vacuum(snapshot: Snapshot, now_ms: int, what: str) -> None:
-    """Raise ConcurrentWriteException where a VACUUM is at work on the newest version, `snapshot`; `what` is in its way.
+    """Raise ConcurrentWriteException if a VACUUM is running on the table of the newest version, `snapshot`.
 
-    `now_ms` is compared with the times that the commits bear in their store.
+    `what` names the blocked work. `now_ms` is compared with the modification times of commits in the store.
     """
     for found in vacuums_at_work(snapshot, now_ms):
         raise ConcurrentWriteException(
@@ -55,7 +55,7 @@ def require_no_vacuum(snapshot: Snapshot, now_ms: int, what: str) -> None:
 
 
 def vacuums_at_work(snapshot: Snapshot, now_ms: int) -> list[VacuumAtWork]:
-    """Those that have begun on the table of `snapshot` and not ended, as of now, the newest first."""
+    """Return the running VACUUMs of the table of `snapshot` at `now_ms`, newest first."""
     history = snapshot.history()
     recent = [version for version in reversed(history.versions) if history.file_ms(version) > now_ms - AT_WORK_MS]
     if not recent:
@@ -65,7 +65,7 @@ def vacuums_at_work(snapshot: Snapshot, now_ms: int) -> list[VacuumAtWork]:
         try:
             return history.info(version)
         except VersionNotFound:
-            # Cleaned up since it was listed: it was not so young.
+            # Log cleanup deleted the commit after the listing, so it was not recent.
             return {}
 
     with ThreadPoolExecutor(min(16, len(recent))) as pool:

@@ -1,7 +1,7 @@
-"""Files of a transaction that lasted: a VACUUM takes what no log names, when it is old, for that of a killed writer.
+"""Protects the files of a long transaction. VACUUM deletes old untracked files as the files of a killed writer.
 
-So who commits late looks whether its files are there, and lets no VACUUM that may take them be at work meanwhile: one
-that begins later sees the commit. Source: docs/guides/maintenance.md "What may go on meanwhile".
+A late commit checks that its files exist and that no running VACUUM may delete them. A later VACUUM sees the commit.
+Source: docs/guides/maintenance.md "What may go on meanwhile".
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from slackwater.transaction.conflicts.running_vacuum import require_no_vacuum, v
 from slackwater.transaction.staged import StagedActions
 
 _LATE_MS = 3_600_000
-# Clocks differ, and a VACUUM deletes what was old when it looked.
+# Clocks differ, and VACUUM determines the age of files before it deletes them.
 _MARGIN_MS = 3_600_000
 _WAIT_S = 10.0
 _MOST_WAITS = 180
@@ -26,16 +26,17 @@ _NAMED = 5
 
 
 def is_late(age_ms: int) -> bool:
-    """Whether the files of a transaction that is so old may not be relied on."""
+    """Return whether a transaction of this age, in milliseconds, must verify its files."""
     return age_ms >= _LATE_MS
 
 
 def validate_late_files(
     before: Snapshot, staged: StagedActions, vector_paths: Sequence[str], begun_ms: int, clock: Clock
 ) -> None:
-    """Let pass a commit behind `before` whose files are there, and stay there, if it was begun long ago.
+    """Validate that the files of a late commit after `before` exist and remain.
 
-    Waits up to half an hour for a VACUUM that may take them. Raises ConcurrentWriteException.
+    Waits up to half an hour for a VACUUM that may delete the files. Raises ConcurrentWriteException if the VACUUM does
+    not end or files are missing.
     """
     age_ms = clock.now_ms() - begun_ms
     if not is_late(age_ms):
@@ -66,7 +67,7 @@ def _may_be_taken(before: Snapshot, begun_ms: int, clock: Clock) -> bool:
 
 
 def _places(before: Snapshot, staged: StagedActions, vector_paths: Sequence[str]) -> list[str]:
-    """Where the files are that were written for the commit: not those that were the table's before."""
+    """Return the paths of files written for the commit, without files of earlier versions."""
     written = [change.path for change in staged.change_files]
     if not staged.known_files:
         again = {canonical_path(remove.path) for remove in staged.removes}

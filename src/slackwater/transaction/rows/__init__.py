@@ -1,1 +1,1 @@
-"""Rows that change in files that stay: deletion vectors, row ids, files committed again, held or streamed."""
+"""Row and file actions: deletion vectors, row ids, and files added or removed in bulk."""

@@ -1,5 +1,6 @@
-"""Very many files that a table begins with, as another table has them: read while they are written, never held at once.
+"""Bulk adds of a new table, streamed from another table while the commit is written.
 
+The files are never in memory all together.
 Source: delta-protocol.md "Add File and Remove File", "Requirements for Writers".
 """
 
@@ -21,14 +22,17 @@ from slackwater.transaction.rows.bulk_file_swap import BulkFileSwap, are_plain, 
 
 
 class StreamNotReplayable(Exception):
-    """The files cannot be read, or not be taken unchanged: nothing is written, and they are to be held."""
+    """The files cannot be read, or not be added unchanged.
+
+    Nothing is written, and the caller loads them into memory.
+    """
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FileStream:
-    """Files to add, `num_files` of `num_bytes`: `tables` reads them anew, each of columns of ADD_SCHEMA.
+    """Files to add, `num_files` of `num_bytes`. `tables` reads the files again, with the columns of ADD_SCHEMA.
 
-    `held` reads all of them at once, for who has to look at them one by one, and says what is wrong with them.
+    `held` reads all files into memory for per-file validation, and raises precise errors.
     """
 
     tables: Callable[[], Iterator[pa.Table]]
@@ -37,15 +41,15 @@ class FileStream:
     num_bytes: int
 
     def exchange(self, now_ms: int) -> BulkFileSwap:
-        """The same, held."""
+        """Return the same files in memory."""
         return BulkFileSwap(self.held(), ADD_SCHEMA.empty_table(), now_ms)
 
     def is_plain(self, table: TableConfiguration) -> bool:
-        """Whether the first commit of `table` may have them unchanged, as far as `table` says."""
+        """Return whether the first commit of `table` may add the files unchanged, as far as `table` determines."""
         return can_reuse_actions(table)
 
     def actions(self, small: Sequence[Mapping[str, Any]], table: TableConfiguration) -> StreamedActions:
-        """The actions of a commit that has `small` ones besides; going through them may raise StreamNotReplayable."""
+        """Return the actions of a commit with the single actions `small`. Iteration may raise StreamNotReplayable."""
         return StreamedActions(small, partial(self._checked, table), self.num_files, self.num_bytes)
 
     def _checked(self, table: TableConfiguration) -> Iterator[pa.Table]:

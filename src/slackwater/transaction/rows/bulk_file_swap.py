@@ -1,4 +1,4 @@
-"""Very many files that come and go whole, as tables: those of another table, or of another version.
+"""Bulk adds and removes of whole files as Arrow tables: files of another table or another version.
 
 Source: delta-protocol.md "Add File and Remove File", "Requirements for Writers".
 """
@@ -30,7 +30,7 @@ _OF_ADDS = ("modificationTime", "clusteringProvider")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BulkFileSwap:
-    """Files to add and live files to remove, each with the columns of ADD_SCHEMA; rows come and go by them."""
+    """Files to add and live files to remove, each with the columns of ADD_SCHEMA. Both change data."""
 
     adds: pa.Table
     removes: pa.Table
@@ -38,16 +38,16 @@ class BulkFileSwap:
 
     @property
     def add_files(self) -> list[AddFile]:
-        """The files to add, one by one."""
+        """The files to add, as single actions."""
         return as_adds(self.adds, data_change=True)
 
     @property
     def remove_files(self) -> list[RemoveFile]:
-        """The files to remove, one by one."""
+        """The files to remove, as single actions."""
         return as_removes(self.removes, self.deletion_timestamp_ms)
 
     def actions(self, small: Sequence[Mapping[str, Any]]) -> BulkActions:
-        """The actions of a commit that has `small` ones besides."""
+        """Return the actions of a commit with the single actions `small`."""
         removed: dict[str, Any] = {
             "deletionTimestamp": pa.scalar(self.deletion_timestamp_ms, pa.int64()),
             "extendedFileMetadata": pc.is_valid(self.removes["size"]),
@@ -56,10 +56,9 @@ class BulkFileSwap:
         return BulkActions(small, as_actions(self.removes, False, removed), as_actions(self.adds, True, {}))
 
     def is_plain(self, table: TableConfiguration, before: Snapshot | None) -> bool:
-        """Whether a commit on `before` that makes `table` may have these files unchanged.
+        """Return whether a commit on `before` that results in `table` may use these files unchanged.
 
-        False says no more than that they are to be looked at one by one: each is to be given row ids, or is not such
-        as the table can have.
+        False only means that the files need per-file handling: new row ids, or validation with an error.
         """
         if not can_reuse_actions(table):
             return False
@@ -73,7 +72,7 @@ class BulkFileSwap:
         )
 
     def _are_distinct(self) -> bool:
-        """Whether no two of the actions are of one file."""
+        """Return whether each file has only one action."""
         if not (are_distinct(self.adds["path"]) and are_distinct(self.removes["path"])):
             return False
         if not (self.adds.num_rows and self.removes.num_rows):
@@ -82,7 +81,10 @@ class BulkFileSwap:
         return not pc.any(both).as_py()
 
     def _follow(self, before: Snapshot) -> bool:
-        """Whether all that goes is live in `before`, and nothing that comes, unless it goes under another vector."""
+        """Return whether `before` contains every removed file and no added file.
+
+        An added file may be live in `before` if the same commit removes its old deletion vector.
+        """
         live = before.live_files(["path", "deletionVector"])
         keys = one_array(file_keys(live))
         removed = one_array(file_keys(self.removes))
@@ -94,17 +96,17 @@ class BulkFileSwap:
 
 
 def can_reuse_actions(table: TableConfiguration) -> bool:
-    """Whether there are files that `table` may have unchanged: each would be given row ids otherwise, say."""
+    """Return whether `table` can accept files unchanged. Row tracking, for example, would assign row ids."""
     return not (row_tracking.is_supported(table) or iceberg_compat.active_version(table))
 
 
 def are_plain(files: pa.Table, table: TableConfiguration) -> bool:
-    """Whether `table` may have each of `files` unchanged. Raises CorruptLog for a partition value that is none."""
+    """Return whether `table` may have `files` unchanged. Raises CorruptLog for an invalid partition value."""
     return _has_json_of_its_own(files) and _has_partition_values(files, table) and _has_vectors(files, table)
 
 
 def as_actions(files: pa.Table, is_add: bool, values: Mapping[str, Any]) -> pa.Table:
-    """`files` as ACTION_SCHEMA has them, but for the version; with `values` for columns, None for null."""
+    """Return `files` in ACTION_SCHEMA without the version. `values` sets columns, None sets null."""
     always = {"is_add": pa.scalar(is_add), "dataChange": pa.scalar(True), **values}
     columns = []
     for field in _CONTENT:
@@ -118,13 +120,13 @@ def as_actions(files: pa.Table, is_add: bool, values: Mapping[str, Any]) -> pa.T
 
 
 def _has_json_of_its_own(files: pa.Table) -> bool:
-    """Whether the JSON of an action says what the columns say: no map is null, nor a tag in one."""
+    """Return whether the JSON of an action equals its columns: no map is null, and no tag value is null."""
     tags = (chunk.items[_entries(chunk)] for chunk in files["tags"].chunks if chunk.null_count < len(chunk))
     return not files["partitionValues"].null_count and not any(found.null_count for found in tags)
 
 
 def _has_partition_values(files: pa.Table, table: TableConfiguration) -> bool:
-    """Whether each file has a value for each of the partition columns. Raises CorruptLog for one that is none."""
+    """Return whether each file has a value for each partition column. Raises CorruptLog for an invalid value."""
     named = zip(table.schema.names, physical_schema(table.schema, table.column_mapping_mode), strict=True)
     physical = dict(named)
     columns = {physical[name].name: physical[name].type for name in table.metadata.partition_columns}
@@ -150,7 +152,7 @@ def _entries(maps: pa.MapArray) -> slice:
 
 
 def _has_vectors(files: pa.Table, table: TableConfiguration) -> bool:
-    """Whether the table can have the deletion vectors of the files, and these say how many rows they have."""
+    """Return whether the table supports the deletion vectors of the files, and such files have a number of records."""
     with_vector = files.filter(pc.is_valid(files["deletionVector"]))
     if not with_vector.num_rows:
         return True

@@ -1,4 +1,4 @@
-"""Live files, as Arrow gives them, as the actions that commit them again or remove them.
+"""Converts Arrow rows of live files to the actions that re-add or remove the files.
 
 Source: delta-protocol.md "Add File and Remove File", "Writer Requirements for Row Tracking" (fields that a file keeps).
 """
@@ -24,11 +24,11 @@ REMOVE_COLUMNS = (
     "baseRowId",
     "defaultRowCommitVersion",
 )
-"""The columns of live files that `as_removes` needs."""
+"""The columns of live files required by `as_removes`."""
 
 
 def as_adds(files: pa.Table, data_change: bool) -> list[AddFile]:
-    """The `add` of each of `files` (columns of ADD_SCHEMA), the same but for `dataChange`."""
+    """Return the `add` of each of `files` (columns of ADD_SCHEMA), unchanged except for `dataChange`."""
     return [
         AddFile(
             node["path"],
@@ -48,7 +48,7 @@ def as_adds(files: pa.Table, data_change: bool) -> list[AddFile]:
 
 
 def as_removes(files: pa.Table, deletion_timestamp_ms: int, data_change: bool = True) -> list[RemoveFile]:
-    """The `remove` of each of `files` (columns REMOVE_COLUMNS), with what the file's `add` said of it."""
+    """Return the `remove` of each of `files` (columns REMOVE_COLUMNS), with the fields of its `add`."""
     return [
         RemoveFile(
             node["path"],

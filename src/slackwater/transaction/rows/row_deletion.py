@@ -1,4 +1,4 @@
-"""Rows of live files that a transaction deletes by deletion vectors, and the actions that say so.
+"""Row deletions of a transaction by deletion vectors, and their actions.
 
 Source: delta-protocol.md "Deletion Vectors", "Add File and Remove File", "Per-file Statistics" (tightBounds).
 """
@@ -29,10 +29,10 @@ _FOOTERS_AT_ONCE = 8
 
 @dataclass(frozen=True, slots=True)
 class RowDeletion:
-    """What a deletion of rows does to files: those without a row left are removed, the others get vectors.
+    """The effect of a row deletion on files. Files without a remaining row are removed, other files get vectors.
 
-    `vectors_added` counts files that had none, `vectors_updated` those that get another one, `vectors_removed` those
-    that go together with theirs; `rows` are the rows deleted now.
+    `vectors_added` is the number of files that had no vector, `vectors_updated` of files with a replaced vector, and
+    `vectors_removed` of files removed with their vector. `rows` is the number of newly deleted rows.
     """
 
     files_removed: int
@@ -45,11 +45,11 @@ class RowDeletion:
 
 @dataclass(frozen=True, slots=True)
 class FileDeletion:
-    """The rows of one file that a transaction deletes.
+    """The rows of one file deleted by a transaction.
 
-    `file` is the file's `add` in the version that the commit is to follow, `vector` the rows that are deleted there,
-    `rows` those that this transaction deletes, by physical index and disjoint from `vector`; `num_rows` counts the
-    physical rows. `written` is where the union of both is stored, None where it is not, or nothing is left to store.
+    `file` is the file's `add` in the version before the commit. `vector` contains the rows deleted in that version.
+    `rows` contains the rows deleted by this transaction: physical indexes, disjoint from `vector`. `num_rows` is the
+    number of physical rows. `written` is the stored union of both, None if not stored or if no row remains.
     """
 
     file: AddFile
@@ -60,21 +60,24 @@ class FileDeletion:
 
     @property
     def is_whole(self) -> bool:
-        """Whether no row of the file is left."""
+        """Return whether no row of the file remains."""
         return len(self.vector) + len(self.rows) == self.num_rows
 
     @property
     def union(self) -> BitMap64:
-        """All rows that are deleted afterwards."""
+        """The rows deleted after the commit: `vector` and `rows`."""
         return self.vector | self.rows
 
     def behind(self, file: AddFile, vector: BitMap64) -> FileDeletion:
-        """The same deletion of the file as another commit left it; `vector` is disjoint from `rows`."""
+        """Return the same deletion, rebased onto the file's state after another commit.
+
+        `vector` must be disjoint from `rows`. The stored vector is retained only if `vector` is unchanged.
+        """
         kept = self.written if vector == self.vector else None
         return FileDeletion(file, vector, self.rows, self.num_rows, kept)
 
     def remove(self, deletion_timestamp_ms: int) -> RemoveFile:
-        """The `remove` of the file in its state before this deletion."""
+        """Return the `remove` of the file in its state before this deletion."""
         file = self.file
         return RemoveFile(
             file.path,
@@ -90,7 +93,7 @@ class FileDeletion:
         )
 
     def add(self) -> AddFile:
-        """The `add` of the file with its new vector, which is written; what else is said of the file stays."""
+        """Return the `add` of the file with its new, written vector. Other fields stay, apart from wide statistics."""
         stats = _wide_stats(self.file.stats, self.num_rows)
         return replace(self.file, data_change=True, stats=stats, deletion_vector=self.written)
 
@@ -98,11 +101,16 @@ class FileDeletion:
 def file_deletions(
     store: ObjectStore, files: pa.Table, rows: Mapping[str, BitMap64], follows_outside: bool = False
 ) -> dict[str, FileDeletion]:
-    """The deletion of `rows` (by `path`, physical indexes) of live `files` (columns of ADD_SCHEMA), by canonical path.
+    """Return the deletion of `rows` (by `path`, physical indexes) of live `files`, by canonical path.
 
-    Vectors that files have are read, and the footers of files that do not say how many rows they have. Raises
-    InvalidArgument for a path that is not among `files`, and for rows that are none, gone already or beyond the end
-    of the file; DataFileNotFound and CorruptDeletionVector for what cannot be read.
+    `files` has the columns of ADD_SCHEMA. Existing vectors are read, and the footers of files without a number of
+    records.
+
+    Raises:
+        InvalidArgument: If a path is not in `files`, two paths are the same file, a file has an empty set of rows, or a
+            row is deleted already or beyond the end of the file.
+        DataFileNotFound: If a data file does not exist.
+        CorruptDeletionVector: If an existing vector cannot be read.
     """
     touched = files.filter(pc.is_in(files["path"], value_set=pa.array(list(rows), pa.string())))
     adds = as_adds(touched, data_change=True)
@@ -122,7 +130,7 @@ def file_deletions(
 
 
 def summary(deletions: Sequence[FileDeletion]) -> RowDeletion:
-    """What `deletions` come to."""
+    """Return the total effect of `deletions`."""
     whole = [d for d in deletions if d.is_whole]
     partial = [d for d in deletions if not d.is_whole]
     updated = sum(d.file.deletion_vector is not None for d in partial)
@@ -160,7 +168,7 @@ def _validate_rows(store: ObjectStore, deletion: FileDeletion) -> None:
 
 
 def _row_counts(store: ObjectStore, adds: Sequence[AddFile], follows_outside: bool) -> list[int]:
-    """The physical rows of each file, by its statistics, else by its footer."""
+    """Return the number of physical rows of each file, from its statistics, else from its footer."""
     counts = [add.num_records for add in adds]
     silent = [number for number, count in enumerate(counts) if count is None]
     if silent:
@@ -185,9 +193,9 @@ _SPACE = " \t\n\r"
 
 
 def _wide_stats(stats: str | None, num_rows: int) -> str:
-    """`stats` with the number of physical rows, and bounds that may be wider than the rows that are left.
+    """Return `stats` with the number of physical rows and wide bounds (`tightBounds` false).
 
-    What else they say keeps its text: numbers of any precision would not survive being parsed.
+    Other members retain their text, because parsing would lose the precision of numbers.
     """
     members = _members(stats) if stats else {}
     members = {key: text for key, text in members.items() if key not in ("numRecords", "tightBounds")}
@@ -196,7 +204,7 @@ def _wide_stats(stats: str | None, num_rows: int) -> str:
 
 
 def _members(text: str) -> dict[str, str]:
-    """The members of a JSON object by name, their values as text; empty for text that is no object."""
+    """Return the members of a JSON object as texts by name. Empty if the text is not an object."""
     found: dict[str, str] = {}
     try:
         at = _after_space(text, 0)

@@ -1,7 +1,7 @@
-"""The highest row id that a table ever gave out, as far as its log can tell: what fresh ones must lie above.
+"""Row id high-water mark, derived from the log. New row ids start above it.
 
-The metadata domain of row tracking says so, while it is there and every writer keeps it. Ids that files were given
-outlive it: where the feature was dropped, the domain was removed, or a writer gave out ids without saying so.
+The metadata domain of row tracking stores the mark, if the domain exists and every writer maintains it. Assigned ids
+can exceed the domain: the feature was dropped, the domain was removed, or a writer assigned ids without an update.
 Source: delta-protocol.md "Row Tracking", "Writer Requirements for Row Tracking".
 """
 
@@ -31,12 +31,12 @@ _SPEAKS_OF_IDS = (b"baseRowId", row_tracking.DOMAIN.encode())
 
 
 def highest_row_id(before: Snapshot | None) -> int:
-    """The highest row id that `before` and what is retained of the versions before it know of; -1 where none is.
+    """Return the highest row id known to `before` and to the retained earlier versions, -1 if there is none.
 
-    The domain alone answers while the table has been giving out ids under it and no file has a `baseRowId` beyond.
-    Otherwise all live files, tombstones and commits in the log are read: once, since the next commit with files states
-    the domain anew. Raises CorruptTable for a file with ids whose number of rows cannot be found out, and as reading a
-    table does.
+    The domain suffices if the table assigns row ids, has the domain, and no file has a `baseRowId` above the mark.
+    Otherwise all live files, tombstones and commits in the log are read. This happens once, because the next commit
+    with files writes the domain again. Raises CorruptTable if a file has ids but an unknown number of rows, and the
+    errors of reading a table.
     """
     if before is None:
         return row_tracking.NO_ROW_IDS
@@ -49,7 +49,7 @@ def highest_row_id(before: Snapshot | None) -> int:
 
 
 def _highest_of_files(before: Snapshot) -> int:
-    """The last id of the files that are live, and the first ids at least of those that were removed."""
+    """Return the highest last id of live files, and at least the first ids of removed files."""
     live = before.live_files(["path", "baseRowId", "stats", "stats_parsed.numRecords"])
     live = live.filter(pc.is_valid(live["baseRowId"]))
     columns = (live["path"], live["baseRowId"], record_counts(live))
@@ -57,7 +57,7 @@ def _highest_of_files(before: Snapshot) -> int:
         _last_id(base, rows, before.store, path)
         for path, base, rows in zip(*(column.to_pylist() for column in columns), strict=True)
     ]
-    # A tombstone in a checkpoint does not say how many rows there were; the file may still do.
+    # A tombstone in a checkpoint has no number of rows, but the file may still exist.
     gone = before.tombstones()
     gone = gone.filter(pc.is_valid(gone["baseRowId"]))
     for path, base in zip(gone["path"].to_pylist(), gone["baseRowId"].to_pylist(), strict=True):
@@ -68,7 +68,7 @@ def _highest_of_files(before: Snapshot) -> int:
 
 
 def _highest_in_log(table: Table) -> int:
-    """The highest id that the commits in the log speak of, by files or by the domain, whatever became of either."""
+    """Return the highest id in file actions and domains of the commits in the log, including obsolete actions."""
     store = table.store
     commits = [file for _, file in sorted(table.list_log().commits.items())]
     highest = row_tracking.NO_ROW_IDS
@@ -93,7 +93,7 @@ def _highest_of_action(action: Mapping[str, Any]) -> int:
     domain = action.get("domainMetadata") or {}
     if domain.get("domain") != row_tracking.DOMAIN:
         return row_tracking.NO_ROW_IDS
-    # A domain that was removed still says how far it had come.
+    # A removed domain still contains its last mark.
     with suppress(CorruptTable):
         known = DomainMetadata(row_tracking.DOMAIN, str(domain.get("configuration")))
         return row_tracking.high_water_mark({row_tracking.DOMAIN: known})

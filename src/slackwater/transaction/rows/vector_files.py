@@ -1,4 +1,4 @@
-"""Deletion vector files of a transaction: written several vectors to a file, read back once each.
+"""Deletion vector files of a transaction. One file contains several vectors, and each vector is read once.
 
 Source: delta-protocol.md "Deletion Vectors", "Deletion Vector File Storage Format".
 """
@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class WrittenVectors:
-    """Vectors that are in place: `descriptors` in the order they were given, `paths` of their files in the store."""
+    """Stored vectors: `descriptors` in input order, and `paths` of their files in the store."""
 
     descriptors: list[DeletionVectorDescriptor]
     paths: list[str]
@@ -42,10 +42,10 @@ class WrittenVectors:
 def write_deletion_vectors(
     store: ObjectStore, bitmaps: Sequence[BitMap64], new_id: Callable[[], uuid.UUID]
 ) -> WrittenVectors:
-    """Store `bitmaps` in `deletion_vector_<uuid>.bin` files in the table's root, durably; each file about 2 MiB.
+    """Store `bitmaps` durably in `deletion_vector_<uuid>.bin` files in the table's root, about 2 MiB each.
 
-    A vector is never split, so a large one makes a large file. Raises StorageError, and InvalidArgument for a row
-    index of more than 63 bits; whatever was written by then is deleted again.
+    A vector is never split, so a large vector makes a large file. Raises StorageError, and InvalidArgument for a row
+    index of more than 63 bits. Files written before the error are deleted.
     """
     descriptors: list[DeletionVectorDescriptor] = []
     paths: list[str] = []
@@ -64,19 +64,22 @@ def write_deletion_vectors(
 
 
 def delete_vector_files(store: ObjectStore, paths: Sequence[str]) -> str | None:
-    """Delete files that no commit refers to; one that stays is only waste: what went wrong is answered, not raised."""
+    """Delete files not referenced by any commit.
+
+    Return an error message instead of raising, because files only waste space.
+    """
     if not paths:
         return None
     try:
         store.delete(paths)
-    except Exception as error:  # noqa: BLE001  (neither a commit that stands nor the error that led here is hidden)
+    except Exception as error:  # noqa: BLE001  (must hide neither a valid commit nor the original error)
         _log.warning("%s: unused deletion vector files stay: %s", store.root_url, error)
         return f"deleting unused deletion vector files failed: {error}"
     return None
 
 
 class LoadedVectors:
-    """The vectors of a table's files by their unique ids, each read when it is first asked for."""
+    """Cache of a table's deletion vectors by unique id. Each vector is read on first use."""
 
     def __init__(self, store: ObjectStore, follows_outside: bool = False) -> None:
         self._store = store
@@ -84,13 +87,13 @@ class LoadedVectors:
         self._known: dict[str, BitMap64] = {}
 
     def remember(self, vector: DeletionVectorDescriptor, deleted: BitMap64) -> None:
-        """What the caller knows of a vector already."""
+        """Add a vector already known to the caller."""
         self._known.setdefault(vector.unique_id, deleted)
 
     def load(self, vectors: Iterable[Mapping[str, Any] | None]) -> None:
-        """Read those of `vectors` (descriptors as in the log) that are not known yet, together.
+        """Read the unknown vectors of `vectors` (descriptors as in the log) together.
 
-        Raises as `load_deletion_vectors`.
+        Raises the errors of `load_deletion_vectors`.
         """
         wanted = {_id(node): node for node in vectors if node is not None}
         missing = {key: node for key, node in wanted.items() if key not in self._known}
@@ -99,7 +102,10 @@ class LoadedVectors:
             self._known.update(zip(missing, loaded, strict=True))
 
     def __getitem__(self, vector: Mapping[str, Any] | None) -> BitMap64:
-        """The deleted rows of a file with this descriptor; empty for None. Not to be changed."""
+        """Return the deleted rows of a file with this descriptor, empty for None.
+
+        Callers must not modify the result.
+        """
         if vector is None:
             return BitMap64()
         self.load([vector])
@@ -107,7 +113,7 @@ class LoadedVectors:
 
 
 def _batches(bitmaps: Sequence[BitMap64]) -> Iterator[tuple[list[bytes], list[int]]]:
-    """Serialized vectors and their cardinalities, file by file."""
+    """Yield serialized vectors and their cardinalities, one batch per file."""
     batch: list[bytes] = []
     cardinalities: list[int] = []
     size = 0
@@ -123,7 +129,7 @@ def _batches(bitmaps: Sequence[BitMap64]) -> Iterator[tuple[list[bytes], list[in
 
 
 def _create(store: ObjectStore, content: bytes, new_id: Callable[[], uuid.UUID], paths: list[str]) -> uuid.UUID:
-    """The id of a new file with `content`; every name that may be ours joins `paths` before it is written."""
+    """Create a file with `content` and return its id. Each candidate name is added to `paths` before the write."""
     for attempt in range(1, _MOST_NAMES + 1):
         file_id = new_id()
         path = f"deletion_vector_{file_id}.bin"
@@ -131,7 +137,7 @@ def _create(store: ObjectStore, content: bytes, new_id: Callable[[], uuid.UUID],
         try:
             put_assuming_single_writer(store, path, content)
         except ObjectExists:
-            # The store may have repeated a request of ours whose answer was lost.
+            # The store may have retried our request after a lost response.
             if store.read(path) == content:
                 return file_id
             paths.remove(path)

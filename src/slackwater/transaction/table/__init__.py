@@ -1,1 +1,1 @@
-"""A table's definition: created, altered, features removed."""
+"""Table definitions: creation, alteration and removal of features."""

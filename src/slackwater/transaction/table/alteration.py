@@ -1,8 +1,7 @@
-"""Changes of a table that touch no row: settings, columns, constraints, protocol, clustering, domains.
+"""Changes of a table without changes of rows: settings, columns, constraints, protocol, clustering, domains.
 
-Each function gives the `Alteration` to commit; what must be read of the rows first (a new constraint, NOT NULL) is the
-caller's to see to. Source: delta-protocol.md "Change Metadata", "Protocol Evolution", "Domain Metadata"; operation
-names as delta-spark's.
+Each function returns the `Alteration` to commit. The caller must first validate the rows (a new constraint, NOT NULL).
+Source: delta-protocol.md "Change Metadata", "Protocol Evolution", "Domain Metadata"; operation names as delta-spark's.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ SYSTEM_DOMAIN_PREFIX = "delta."
 
 @dataclass(frozen=True)
 class Alteration:
-    """What an operation changes; nothing at all where the table is so already."""
+    """The changes of one operation. Empty if the table already has the requested state."""
 
     operation: str
     parameters: Mapping[str, str] = field(default_factory=dict)
@@ -55,13 +54,16 @@ class Alteration:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to commit."""
+        """Return whether there is nothing to commit."""
         return self.metadata is None and self.protocol is None and not self.domains
 
     def commit(
         self, transaction: TableTransaction, user_metadata: str | None = None, user_name: str | None = None
     ) -> CommitResult:
-        """Commit the change by `transaction`; the history says `user_metadata`. Raises as `TableTransaction.commit`."""
+        """Commit the change by `transaction`. The history records `user_metadata` and `user_name`.
+
+        Raises the errors of `TableTransaction.commit`.
+        """
         if self.metadata is not None:
             transaction.set_metadata(self.metadata)
         if self.protocol is not None:
@@ -74,7 +76,7 @@ class Alteration:
 def change_table(
     snapshot: Snapshot, operation: str, table: TableConfiguration, parameters: Mapping[str, str] | None = None
 ) -> Alteration:
-    """The table as `table`, whose schema may be new, has it; empty where its metadata is the table's own."""
+    """Return the change to the metadata of `table`, whose schema may be new. Empty if the metadata is unchanged."""
     changed = with_nested_ids(table)
     if changed.metadata == snapshot.metadata:
         return Alteration(operation)
@@ -83,10 +85,10 @@ def change_table(
 
 
 def set_properties(snapshot: Snapshot, properties: Mapping[str, str]) -> Alteration:
-    """The table with these properties added or changed; features that they turn on join the protocol.
+    """Return the change that sets table properties. Features enabled by the properties are added to the protocol.
 
-    `delta.feature.…`, `delta.minReaderVersion` and `delta.minWriterVersion` change the protocol. Raises
-    InvalidArgument for keys and values that make no sense, and for constraints, which are added one by one.
+    `delta.feature.…`, `delta.minReaderVersion` and `delta.minWriterVersion` change the protocol. Raises InvalidArgument
+    for invalid keys and values, and for constraints, because `add_constraint` adds them individually.
     """
     given = split_properties(properties)
     if given.constraints:
@@ -117,7 +119,11 @@ def set_properties(snapshot: Snapshot, properties: Mapping[str, str]) -> Alterat
 
 
 def unset_properties(snapshot: Snapshot, keys: Sequence[str], if_exists: bool = False) -> Alteration:
-    """The table without these properties. Raises InvalidArgument for one that is not set, unless `if_exists`."""
+    """Return the change that removes properties.
+
+    Raises InvalidArgument if a property is not set, unless `if_exists`, or if it is a constraint. Raises
+    OperationNotAllowed for a property managed by the table.
+    """
     old = snapshot.metadata
     folded = {key.lower() for key in keys}
     for key in sorted(folded):
@@ -137,9 +143,9 @@ def unset_properties(snapshot: Snapshot, keys: Sequence[str], if_exists: bool = 
 
 
 def add_constraint(snapshot: Snapshot, name: str, sql: str) -> Alteration:
-    """The table with the CHECK constraint `name`; that every row satisfies it is the caller's to see to.
+    """Return the change that adds the CHECK constraint `name`. The caller must validate all rows.
 
-    Raises InvalidArgument for a name that is taken, or an expression that reads columns which are not there.
+    Raises InvalidArgument if the name is empty or exists, or if the expression reads missing columns.
     """
     if not name.strip():
         raise InvalidArgument("a constraint must have a name", error_class="DELTA_INVALID_CONSTRAINT_NAME")
@@ -160,7 +166,10 @@ def add_constraint(snapshot: Snapshot, name: str, sql: str) -> Alteration:
 
 
 def drop_constraint(snapshot: Snapshot, name: str, if_exists: bool = False) -> Alteration:
-    """The table without the CHECK constraint `name`. Raises InvalidArgument where there is none, unless `if_exists`."""
+    """Return the change that drops the CHECK constraint `name`.
+
+    Raises InvalidArgument if the constraint does not exist, unless `if_exists`.
+    """
     found = [check for check in checks(snapshot.metadata.configuration) if check.name.lower() == name.lower()]
     if not found:
         if if_exists:
@@ -176,10 +185,11 @@ def drop_constraint(snapshot: Snapshot, name: str, if_exists: bool = False) -> A
 
 
 def sync_identity(snapshot: Snapshot, name: str, extreme: int | None) -> Alteration:
-    """The table whose identity column `name` generates no value again that is in it, whichever writer brought that.
+    """Return the change that makes the identity column `name` generate only values not yet in the table.
 
-    `extreme`: the largest value there is where the column's step is positive, else the smallest; None without rows.
-    Raises InvalidArgument for a column that is no identity column, InvariantViolationException where no value is left.
+    The existing values may come from any writer. `extreme` is the largest value if the column's step is positive, else
+    the smallest. None without rows. Raises InvalidArgument if the column is not an identity column,
+    InvariantViolationException if no value remains.
     """
     column = snapshot.schema.get(name)
     if column is None or not is_identity(column):
@@ -196,9 +206,9 @@ def sync_identity(snapshot: Snapshot, name: str, extreme: int | None) -> Alterat
 
 
 def cluster_by(snapshot: Snapshot, columns: Sequence[ColumnName]) -> Alteration:
-    """The table clustered by `columns`, or by none of them any more.
+    """Return the change that clusters the table by `columns`. No columns end the clustering.
 
-    Raises InvalidArgument where it is partitioned, or a column cannot cluster or some file lacks its statistics.
+    Raises InvalidArgument if the table is partitioned, a column cannot cluster or a file lacks statistics of a column.
     """
     metadata, schema, mode = snapshot.metadata, snapshot.schema, snapshot.column_mapping_mode
     old = snapshot.domain_metadata.get(clustering.DOMAIN)
@@ -215,14 +225,14 @@ def cluster_by(snapshot: Snapshot, columns: Sequence[ColumnName]) -> Alteration:
 
 
 def clustering_columns(snapshot: Snapshot) -> list[ColumnName]:
-    """The clustering columns by the names that users know. Raises CorruptTable for a domain that lists none."""
+    """Return the logical paths of the clustering columns. Raises CorruptTable if the domain lists no columns."""
     physical = clustering.physical_columns(snapshot.domain_metadata.get(clustering.DOMAIN), snapshot.store.root_url)
     shown = {there: here for here, there in snapshot.physical_paths.items()}
     return [shown.get(path, path) for path in physical]
 
 
 def set_domain(snapshot: Snapshot, domain: str, configuration: str) -> Alteration:
-    """The table with the user's metadata domain. Raises OperationNotAllowed for a domain of the protocol's own."""
+    """Return the change that sets a metadata domain. Raises OperationNotAllowed if the protocol reserves the domain."""
     validate_user_domain(domain)
     protocol = with_features(snapshot.protocol, ["domainMetadata"])
     return Alteration(
@@ -233,7 +243,10 @@ def set_domain(snapshot: Snapshot, domain: str, configuration: str) -> Alteratio
 
 
 def remove_domain(snapshot: Snapshot, domain: str) -> Alteration:
-    """The table without the user's metadata domain. Raises InvalidArgument where it is not there."""
+    """Return the change that removes a metadata domain.
+
+    Raises InvalidArgument if the table does not have the domain.
+    """
     validate_user_domain(domain)
     found = snapshot.domain_metadata.get(domain)
     if found is None:
@@ -242,26 +255,33 @@ def remove_domain(snapshot: Snapshot, domain: str) -> Alteration:
 
 
 def upgrade_protocol(snapshot: Snapshot, reader_version: int, writer_version: int) -> Alteration:
-    """The table with at least these versions; empty where it has them, as nothing is ever lowered."""
+    """Return the change to at least these protocol versions.
+
+    Empty if nothing rises, because versions are never lowered.
+    """
     return _with_protocol(snapshot, with_versions(snapshot.protocol, reader_version, writer_version))
 
 
 def add_feature(snapshot: Snapshot, feature: str) -> Alteration:
-    """The table supporting `feature` and what it requires.
+    """Return the change that adds `feature` and its required features.
 
-    Raises InvalidArgument, UnsupportedFeature, and OperationNotAllowed for a feature that comes with a commit owner.
+    Raises InvalidArgument, UnsupportedFeature, and OperationNotAllowed for a feature reserved for a commit owner.
     """
     validate_not_by_hand([feature])
     return _with_protocol(snapshot, with_features(snapshot.protocol, [feature]))
 
 
 def parameter_text(value: object) -> str:
-    """`value` as the parameters of an operation have it in the history: as JSON."""
+    """Return `value` as JSON, the form of operation parameters in the history."""
     return orjson.dumps(value).decode()
 
 
 def validate_user_domain(domain: str) -> None:
-    """Let pass a domain that users may change. Source: delta-protocol.md "Writer Requirements for Domain Metadata"."""
+    """Validate that users may change `domain`.
+
+    Raises InvalidArgument for an empty name, OperationNotAllowed for a domain of the protocol.
+    Source: delta-protocol.md "Writer Requirements for Domain Metadata".
+    """
     if not domain.strip():
         raise InvalidArgument("a metadata domain must have a name")
     if domain.lower().startswith(SYSTEM_DOMAIN_PREFIX):
@@ -309,6 +329,6 @@ def _require_stats(snapshot: Snapshot, columns: Sequence[ColumnName]) -> None:
 
 
 def _is_known(column: ColumnStats) -> pa.Array:
-    """For each file, whether its statistics bound the column, or say that all its values are null."""
+    """Return, per file, whether its statistics bound the column or state that all values are null."""
     all_null = pc.equal(column.null_count, column.num_records).fill_null(False)
     return pc.or_(column.min.is_valid(), all_null)

@@ -1,4 +1,4 @@
-"""A table that is to be: its columns and settings, and the actions that create or replace it.
+"""Definition of a table: columns and settings, and the actions that create or replace the table.
 
 Source: delta-protocol.md "Change Metadata", "Table Features for New and Existing Tables", "Column Mapping", "Clustered
 Table".
@@ -51,9 +51,10 @@ ColumnName = tuple[str, ...]
 
 @dataclass(frozen=True)
 class TableDefinition:
-    """What a user says of a table to be; `clustering_columns` None where nothing is said, empty for CLUSTER BY NONE.
+    """A user's definition of a table.
 
-    `properties` may hold `delta.feature.…`, `delta.constraints.…` and the protocol's versions, as TBLPROPERTIES may.
+    `clustering_columns` is None if unspecified, and empty for CLUSTER BY NONE. `properties` may contain
+    `delta.feature.…`, `delta.constraints.…` and the protocol versions, like TBLPROPERTIES.
     """
 
     schema: StructType
@@ -72,7 +73,7 @@ class TableDefinition:
         properties: Mapping[str, str] | None = None,
         description: str | None = None,
     ) -> TableDefinition:
-        """The definition as public methods take it: a schema or `schemaString`, columns by their dotted names.
+        """Return the definition from arguments of public methods: a schema or `schemaString`, and dotted column names.
 
         Raises InvalidArgument and InvalidSchema.
         """
@@ -83,7 +84,7 @@ class TableDefinition:
 
 @dataclass(frozen=True)
 class TableActions:
-    """The actions that make the table what its definition says."""
+    """The actions that create a defined table."""
 
     configuration: TableConfiguration
     domains: tuple[DomainMetadata, ...] = ()
@@ -96,12 +97,11 @@ def define_table(
     replaces: TableConfiguration | None = None,
     domains: Mapping[str, DomainMetadata] | None = None,
 ) -> TableActions:
-    """The protocol, metadata and domains of a new table, or of one that takes the place of the table `replaces`.
+    """Return the protocol, metadata and domains of a new table, or of a replacement for the table `replaces`.
 
-    `domains` are those of the table `replaces`.
-    A replacement keeps the table's id, never weakens its protocol, and gives new ids to all columns. Raises
-    InvalidArgument for names, types, properties and combinations that a table cannot have, UnsupportedFeature for
-    features that this package does not write.
+    `created_ms` is in milliseconds since the epoch. `domains` are the domains of the replaced table. A replacement
+    retains the table's id, never weakens the protocol, and assigns new ids to all columns. Raises InvalidArgument for
+    invalid names, types, properties or combinations, UnsupportedFeature for features that this package cannot write.
     """
     given = split_properties(definition.properties)
     validate_not_by_hand(given.features)
@@ -149,7 +149,7 @@ def define_table(
 
 
 def with_nested_ids(table: TableConfiguration) -> TableConfiguration:
-    """`table`, whose schema may be new, with ids for what arrays and maps hold where Iceberg wants them (V2)."""
+    """Return `table`, whose schema may be new, with ids for array and map parts if IcebergCompatV2 needs them."""
     if not table.properties.flag(ENABLE_ICEBERG_COMPAT_V2):
         return table
     schema, highest = assign_nested_ids(table.schema, table.properties.integer(MAX_COLUMN_ID) or 0)
@@ -161,15 +161,18 @@ def with_nested_ids(table: TableConfiguration) -> TableConfiguration:
 def clustering_domain(
     metadata: Metadata, schema: StructType, columns: Sequence[ColumnName], mode: str
 ) -> DomainMetadata:
-    """The domain that makes `columns` the clustering columns. Raises InvalidArgument where they cannot be."""
+    """Return the domain with the clustering columns `columns`.
+
+    Raises InvalidArgument if they cannot cluster the table.
+    """
     clustering.validate_clustering_columns(metadata, schema, columns)
     return clustering.domain_metadata(schema, clustering.resolve(schema, columns), mode)
 
 
 def _validate_expressions(schema: StructType, constraints: Mapping[str, str]) -> None:
-    """What a table computes and checks reads columns that are there; computed columns come of plain ones alone.
+    """Raise InvalidArgument if an expression reads a missing column, or a generated column reads a generated column.
 
-    Source: delta-spark's rules for generated columns, by which other engines compute them.
+    Source: delta-spark's rules for generated columns. Other engines compute the columns by these rules.
     """
     made = {column.name for column in schema if is_generated(column) or is_identity(column)}
     texts = {
@@ -214,7 +217,10 @@ def _domains(
 
 
 def _with_mapping_for_iceberg(properties: Mapping[str, str]) -> dict[str, str]:
-    """Iceberg compatibility needs column mapping: a new table has it by name where nothing else is said."""
+    """Return the properties of a new table, with column mapping mode `name` if Iceberg compatibility needs a mode.
+
+    Raises InvalidArgument if the mode is explicitly `none`.
+    """
     found = TableProperties(properties)
     compat = found.flag(ENABLE_ICEBERG_COMPAT_V1) or found.flag(ENABLE_ICEBERG_COMPAT_V2)
     if compat and found.get(COLUMN_MAPPING_MODE) is None:

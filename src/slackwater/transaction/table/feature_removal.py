@@ -1,8 +1,9 @@
-"""Taking a table feature out of a table's protocol, once nothing in the table needs it any more.
+"""Removes a table feature from the protocol after all use of the feature in the table has ended.
 
-The protocol document keeps a feature that is listed for ever; this goes beyond it, as the reference implementation
-does, and only where a user asks for it by name. A feature of writers goes in one commit. What a feature of readers left
-in older versions would be misread by a client that does not know it, so those versions must be forgotten first.
+The protocol document retains a listed feature permanently. DROP FEATURE extends the protocol in the same manner as the
+reference implementation, and only if a user names the feature. A writer feature is removed in one commit. Older
+versions may contain traces of a reader feature, and a client without the feature would misread the traces. Those
+versions must be deleted first.
 Source: delta-protocol.md "Supported Features"; delta-spark's DROP FEATURE.
 """
 
@@ -55,11 +56,16 @@ def drop_feature(
     user_metadata: str | None = None,
     user_name: str | None = None,
 ) -> CommitResult:
-    """Take the feature `name` out of the protocol; the commit that did. The history says `user_metadata`.
+    """Remove the feature `name` from the protocol and return the commit. The history records `user_metadata`.
 
-    The properties that turn the feature on are taken away first. Raises InvalidArgument where the table does not
-    support it or another feature requires it, OperationNotAllowed where the table still uses it, saying what to do, or
-    where older versions may: those are deleted with `truncate_history` when they are old enough. Raises as `begin`.
+    Properties that enable the feature are removed first. `truncate_history` deletes older versions with possible traces
+    if they are old enough. Also raises the errors of `begin`.
+
+    Raises:
+        InvalidArgument: If the feature does not exist, the table does not support it, another feature requires it, or
+            `truncate_history` is set for a writer feature.
+        OperationNotAllowed: If the table or its older versions may still use the feature. The message names the remedy.
+            Also if the feature is managed commits, because only a release ends ownership.
     """
     clock = Clock() if clock_ms is None else Clock(now_ms=clock_ms)
     transaction = begin(snapshot, clock=clock)
@@ -101,7 +107,7 @@ def drop_feature(
 
 
 def _turned_off(snapshot: Snapshot, feature: str) -> tuple[Metadata, tuple[DomainMetadata, ...]]:
-    """The metadata without the properties of the feature, and the tombstones of its domains."""
+    """Return the metadata without the properties of the feature, and the tombstones of the feature's domains."""
     known = known_feature(feature)
     keys = {*_PROPERTIES.get(feature, ()), *([known.enabled_by] if known and known.enabled_by else ())}
     folded = {key.lower() for key in keys}
@@ -145,7 +151,10 @@ def _require_unused(snapshot: Snapshot, feature: str, metadata: Metadata) -> Non
 
 
 def _forget_history(snapshot: Snapshot, feature: str, truncate: bool, now_ms: int) -> None:
-    """Delete the versions before `snapshot`, so that its checkpoint is where the log begins."""
+    """Delete the versions before `snapshot`, so that the log starts at its checkpoint.
+
+    Raises OperationNotAllowed without `truncate` or before the retention period has passed.
+    """
     if snapshot.version == 0:
         return
     where = snapshot.store.root_url

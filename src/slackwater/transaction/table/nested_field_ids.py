@@ -1,6 +1,6 @@
-"""Parquet field ids for array elements, map keys and map values, which Iceberg compatibility V2 asks for.
+"""Parquet field ids of array elements, map keys and map values, required by IcebergCompatV2.
 
-Spark's writer gives ids to columns and struct fields only, so the file is written once more, row group by row group.
+Spark's writer assigns ids to columns and struct fields only, so the file is rewritten one row group at a time.
 Source: delta-protocol.md "Writer Requirements for IcebergCompatV2", "Example of storing identifiers for nested fields".
 """
 
@@ -25,9 +25,10 @@ _SUFFIX = ".ids"
 
 
 def with_nested_field_ids(schema: StructType, mode: str) -> Callable[[ObjectStore, str], None] | None:
-    """What gives a staged data file the ids that `schema` has for its arrays and maps; None where it has neither.
+    """Return a function that adds the nested ids of `schema` to a staged data file, None without arrays and maps.
 
-    The file is replaced in place; it must not be part of the table yet. Memory O(row group).
+    The function replaces the file in place. The file must not be part of the table yet. Memory O(row group). The
+    function raises UnsupportedFeature if the store is not on a local disk.
     """
     if not _has_parts(schema):
         return None
@@ -41,7 +42,7 @@ def with_nested_field_ids(schema: StructType, mode: str) -> Callable[[ObjectStor
 
 
 def with_ids(arrow: pa.Schema, schema: StructType, mode: str) -> pa.Schema:
-    """`arrow`, the schema of a data file, with the ids of `schema` on what its arrays and maps hold."""
+    """Return `arrow`, the schema of a data file, with the ids of `schema` on array and map parts."""
     columns = {physical_name(column, mode): column for column in schema}
     return pa.schema(
         [
@@ -90,7 +91,7 @@ def _rewrite(path: Path, schema: StructType, mode: str) -> None:
     with closing(file):
         wanted = with_ids(file.schema_arrow, schema, mode)
         codec = groups[0].columns[0].codec if groups else "snappy"
-        # Decimals as Spark and Iceberg store them: small ones are integers.
+        # Spark and Iceberg store small decimals as integers.
         with pq.ParquetWriter(
             again, wanted, compression=codec, store_schema=False, store_decimal_as_integer=True
         ) as writer:
