@@ -1,1 +1,1 @@
-"""The contract of a commit owner: all that the log and transactions see of it, in values that are their own JSON."""
+"""Contract of a commit owner for the log and for transactions. Its values define their own JSON form."""

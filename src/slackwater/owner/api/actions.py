@@ -1,6 +1,6 @@
-"""Actions of a commit on the wire: what they may hold, and how they are written.
+"""Actions of a commit on the wire: checks and JSON form.
 
-They are not read into values: one for each action would cost more than the commit.
+Actions stay dictionaries, because one object per action would cost more time per commit.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from slackwater.errors import InvalidArgument
 from slackwater.owner.api.wire_model import WireType
 
 LOG_VALUE = "LogValue"
-"""The name of `LOG_VALUE_SCHEMA` in the OpenAPI document, where it refers to itself."""
+"""Name of `LOG_VALUE_SCHEMA` in the OpenAPI document. The schema refers to itself by this name."""
 _LOG_VALUE_REF = {"$ref": f"#/components/schemas/{LOG_VALUE}"}
 LOG_VALUE_SCHEMA = {
     "description": "What an action may hold: numbers fit 64 bits.",
@@ -44,9 +44,10 @@ Action = Mapping[str, Any]
 
 
 def checked_actions(actions: Sequence[Any]) -> Sequence[Any]:
-    """`actions`, each an object with one key whose value is an object. Raises InvalidArgument.
+    """Return `actions` if each action is an object with one key and an object under the key.
 
-    Numbers have to fit 64 bits: beyond them they could not be written as they came. Time O(all values).
+    Numbers must fit 64 bits, because larger numbers cannot be written back unchanged. Values may nest 64 levels deep.
+    Time O(all values). Raises InvalidArgument.
     """
     if not actions:
         raise InvalidArgument("a commit has at least one action, commitInfo, found none")
@@ -61,7 +62,7 @@ def checked_actions(actions: Sequence[Any]) -> Sequence[Any]:
 
 
 def commit_content(actions: Sequence[Action]) -> orjson.Fragment:
-    """The array of `actions` as JSON. Raises InvalidArgument."""
+    """Return the array of `actions` in JSON. Raises InvalidArgument."""
     try:
         return orjson.Fragment(orjson.dumps(list(actions), default=_plain))
     except TypeError as error:

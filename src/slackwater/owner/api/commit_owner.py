@@ -1,7 +1,7 @@
-"""The commit owner as its clients see it: the three calls of managed commits, and those for a table's ownership.
+"""Interface of the commit owner: the three calls of managed commits, table ownership and transactions.
 
-Commits are staged, then ratified, then backfilled. Versions and timestamps (ms since the epoch) are the owner's to
-choose. Source: managed-commits.md "Commit Owner API", "Sample Commit Owner API".
+Commits are staged, then ratified, then backfilled. The owner chooses versions and timestamps (ms since the epoch).
+Source: managed-commits.md "Commit Owner API", "Sample Commit Owner API".
 """
 
 from __future__ import annotations
@@ -33,174 +33,192 @@ from slackwater.owner.api.transactions import (
 
 
 class CommitOwner(Protocol):
-    """Ratifies the commits of its tables; the embedded and the served one are equals.
+    """The owner of the commits of its tables. The embedded and the served owner have the same interface.
 
-    Every call may raise CommitOwnerUnavailable and NotAuthorized; calls for a table raise TableNotFound where the owner
-    does not know it.
+    Every call may raise CommitOwnerUnavailable and NotAuthorized. Calls for a table raise TableNotFound if the owner
+    does not manage the table.
     """
 
     @property
     def owner_id(self) -> str:
-        """The identity of the owner, a UUID: two that share a database are one."""
+        """Identity of the owner, a UUID. Owners with a shared database have the same identity."""
         ...
 
     @property
     def endpoint(self) -> str | None:
-        """The URL that the owner is served at, None for an embedded one. Never with a secret in it."""
+        """URL of the served owner, without secrets. None for an embedded owner."""
         ...
 
     def commit(self, request: CommitRequest) -> CommitResponse | CommitConflict:
-        """Make the request's actions a version of the table: atomic, durable, at most once.
+        """Commit the request's actions to the table: atomic, durable, at most once.
 
-        Raises InvalidArgument where the version before does not exist, ProtocolChangedException where the table is no
-        longer this owner's, UnratifiedCommit where its log holds what the owner did not ratify, CommitOwnerBusy where
-        too many commits wait for their backfill, CommitUnknown where it is not known whether the commit counts;
-        CommitFailed and every other error: it does not.
+        After every error except CommitUnknown, the commit has no effect.
+
+        Raises:
+            InvalidArgument: If the previous version does not exist.
+            ProtocolChangedException: If this owner no longer manages the table.
+            UnratifiedCommit: If the log contains a commit not ratified by the owner.
+            CommitOwnerBusy: If too many commits wait for their backfill.
+            CommitUnknown: If the outcome of the commit is unknown.
+            CommitFailed: If the commit failed without effect.
         """
         ...
 
     def get_commits(
         self, table_id: str, start_version: int, end_version: int = LATEST, with_data: bool = False
     ) -> GetCommitsResponse:
-        """The ratified commits in `[start_version, end_version]` that are not backfilled.
+        """Return the ratified commits in `[start_version, end_version]` without a backfilled file.
 
-        With `with_data` small ones carry their content. For a reader that lists the log first and asks then: where the
-        answer begins later than the listing ends, the listing is to be repeated.
+        With `with_data`, small commits include their content. A reader lists the log first, then calls this method. If
+        the first returned version leaves a gap after the listing, the reader must list the log again.
         """
         ...
 
     def backfill_to_version(self, table_id: str, version: int = LATEST) -> int:
-        """Copy ratified commits up to `version` to `_delta_log`, in order; the version that it reaches to now.
+        """Copy ratified commits up to `version` to `_delta_log`, in order.
 
-        Raises UnratifiedCommit where another commit is there, StorageError.
+        Return the latest backfilled version. Raises UnratifiedCommit if the log contains another commit there,
+        StorageError.
         """
         ...
 
     def tables(self) -> list[ManagedTable]:
-        """The tables that are this owner's, or on their way, by name."""
+        """Return the tables of this owner in the order of their names, including proposed and releasing tables."""
         ...
 
     def table(self, name: str) -> ManagedTable:
-        """The table of that name. Raises TableNotFound."""
+        """Return the table called `name`. Raises TableNotFound."""
         ...
 
     def take(self, proposal: OwnershipProposal) -> CommitResponse | CommitConflict:
-        """Own a table from the proposed commit on: promised in the owner's database, real by put-if-absent in the log.
+        """Acquire ownership of a table, starting at the proposed commit.
 
-        CommitConflict where the version exists already: the promise is forgotten. Raises TableAlreadyExists for a name
-        or a location that is taken, InvalidArgument, PathNotAllowed for a location outside the roots of the owner,
-        StorageError; after CommitUnknown `repair` settles what became of it.
+        The owner first records a proposal in its database. A put-if-absent into the log then makes the ownership
+        effective. Return CommitConflict if the version exists already. In this case the owner discards the proposal.
         Source: "Creating a new managed-commit table", "Converting an existing filesystem based table".
+
+        Raises:
+            TableAlreadyExists: If the name or the location is in use.
+            InvalidArgument: If the proposal is invalid.
+            PathNotAllowed: If the location is outside the roots of the owner.
+            StorageError: If the store fails.
+            CommitUnknown: If the outcome is unknown. `repair` resolves the outcome later.
         """
         ...
 
     def release(self, request: CommitRequest) -> CommitResponse | CommitConflict:
-        """Hand a table back to the file system by the commit that removes the ownership; all of it is backfilled then.
+        """Release a table to the file system, by a commit without the ownership. Backfill the whole table.
 
-        Raises OperationNotAllowed where the owner does not give it up, and as `commit` does.
-        Source: "Converting a managed-commit table to filesystem table".
+        Raises OperationNotAllowed if the owner must not release the table, and the errors of `commit`. Source:
+        "Converting a managed-commit table to filesystem table".
         """
         ...
 
     def repair(self, table_id: str | None = None) -> list[str]:
-        """Finish what was cut short and remove what is not needed, in one table or all: what was done, in words.
+        """Complete interrupted operations and delete unneeded files, for one table or all. Return the actions in text.
 
-        Promises and releases are carried out or forgotten, commits of the dead dropped, ratified ones backfilled,
-        staged files without a record deleted after a time of grace, foreign commits reported.
+        Completes or discards proposals and releases, drops commits of crashed processes, and backfills ratified
+        commits. Deletes staged files without a record after a grace period. Reports commits of foreign writers.
         """
         ...
 
     def cut(self, timestamp_ms: int | None = None) -> Cut:
-        """One state of all tables: the latest, or the one that was current at `timestamp_ms`, for ever the same.
+        """Return a consistent state of all tables: the latest, or the stable state at `timestamp_ms`.
 
-        A state of the past is waited for while commits of before then are being ratified, and none can get a timestamp
-        up to then afterwards. Raises TimestampOutOfRange for an instant of the future. Source: paper §1.
+        A request for the past waits until all commits up to `timestamp_ms` are ratified. No later commit gets a
+        timestamp up to `timestamp_ms`. Raises TimestampOutOfRange for a future timestamp. Source: paper §1.
         """
         ...
 
     def narrow(self, request: TimeRequest) -> TimestampRange:
-        """The range that a request for the current time leaves. Source: paper §3.2.1, §4.1.1.
+        """Return the timestamp range after a request for the current time. Source: paper §3.2.1, §4.1.1.
 
-        Raises TimestampConflict where none is left, InvalidArgument for a precision or zone that there is none of.
+        Raises TimestampConflict if no timestamp is left, InvalidArgument for an unknown precision or zone.
         """
         ...
 
     def lock(self, request: LockRequest) -> None:
-        """Lock the items for the transaction; those it has are kept, and made exclusive where that is asked.
+        """Lock the items for the transaction. Existing locks stay, and become exclusive on request.
 
-        When this returns, every commit that was under way to them is settled. Raises LockTimeout, which says who holds
-        what; DeadlockDetected; TableNotFound.
+        Before the call returns, every pending commit to the items is resolved. Raises LockTimeout with the lock holders
+        in its message, DeadlockDetected, TableNotFound.
         """
         ...
 
     def keep_alive(self, txn_id: str) -> None:
-        """Say that the transaction goes on: its locks, and what it holds, stay.
+        """Renew the lease of the transaction, of its locks and of its timestamp reservations.
 
-        Raises LockTimeout where locks are another's already.
+        Raises LockTimeout if the transaction lost its locks, or has neither locks nor reservations.
         """
         ...
 
     def commit_transaction(self, request: TransactionRequest) -> TransactionResponse | TransactionConflict:
-        """Make all commits of the request count at once, with one timestamp: atomic, durable, at most once.
+        """Commit all writes of the request with one timestamp: atomic, durable, at most once.
 
-        Its locks end, whatever comes of it, but for a conflict. Raises as `commit`, and TimestampConflict where no
-        timestamp is left for it. Source: paper §3.1.4, §3.2.2, §4.1.1, §4.2; docs/transactions.md.
+        Releases the transaction's locks after every outcome except a conflict. Raises the errors of `commit`, and
+        TimestampConflict if no timestamp is left. Source: paper §3.1.4, §3.2.2, §4.1.1, §4.2; docs/transactions.md.
         """
         ...
 
     def end(self, txn_id: str) -> None:
-        """Forget a transaction that is not going to commit: its locks are free. One that is prepared stays."""
+        """Discard a transaction without a commit and release its locks. A prepared transaction stays."""
         ...
 
     def prepare(self, request: TransactionRequest, coordinator_id: str) -> Vote | TransactionConflict:
-        """Promise to commit this owner's part of a transaction over the tables of several, at any time of the vote.
+        """Vote to commit this owner's part of a multi-owner transaction, at any timestamp of the vote.
 
-        The promise is durable, and what was read and is written is locked until `finish`. Raises as
-        `commit_transaction`: then nothing is promised. Source: paper §3.2.2; docs/transactions.md "Several lakes".
+        The vote is durable. Reads and writes of the transaction stay locked until `finish`. Raises the errors of
+        `commit_transaction`. After an error, the owner has not voted. Source: paper §3.2.2; docs/transactions.md
+        "Several lakes".
         """
         ...
 
     def decide(self, txn_id: str, timestamp_ms: int | None, participants: Sequence[str]) -> int | None:
-        """As coordinator: record that the transaction commits at `timestamp_ms`, None for that it does not.
+        """Record the coordinator's decision: commit at `timestamp_ms`, or abort if None.
 
-        What is answered counts: another decision may have been made before. This is the commit point. `participants`
-        are the ids of the owners that voted.
+        Return the effective decision, because an earlier call may have decided differently. This is the commit point.
+        `participants` are the ids of the owners with a vote.
         """
         ...
 
     def decision(self, txn_id: str) -> int | None:
-        """As coordinator: when the transaction commits, None where it does not.
+        """Return the commit timestamp decided by the coordinator, None for an abort.
 
-        Of one that is not decided it is then decided that it does not (presumed abort).
+        Decides to abort if the transaction is undecided (presumed abort).
         """
         ...
 
     def finish(self, txn_id: str, timestamp_ms: int | None) -> TransactionResponse | None:
-        """As participant: carry out what was decided, at most once; None where that is to forget it, or it was done.
+        """Apply the decision at a participant, at most once.
 
-        Raises StorageError and CommitOwnerUnavailable: then it is to be called again.
+        Return None for an abort, and for an earlier commit with purged rows. Raises InvalidArgument if `timestamp_ms`
+        is outside the vote. After StorageError or CommitOwnerUnavailable, the caller must call again.
         """
         ...
 
     def acknowledge(self, txn_id: str, participant_id: str) -> None:
-        """As coordinator: one participant has carried out the decision; after the last it is forgotten."""
+        """Record at the coordinator that one participant applied the decision.
+
+        After the last acknowledgement, the coordinator deletes a decision to commit.
+        """
         ...
 
     def in_doubt(self) -> list[InDoubt]:
-        """The transactions that this owner has voted for, and whose outcome it has not been told."""
+        """Return the transactions with a vote of this owner and an unknown outcome."""
         ...
 
     def activity(self) -> Activity:
-        """Who is at work now, and who waits for whom: for people, who may know by then what is no longer so."""
+        """Return active transactions, locks and waits, for monitoring. The result may be out of date on arrival."""
         ...
 
     def recent_commits(self, limit: int = 50) -> list[RecentCommit]:
-        """The latest commits of all tables, newest first. Raises InvalidArgument for a limit beyond MOST_COMMITS.
+        """Return the latest commits of all tables, newest first.
 
-        Of each table so many as the owner's database has, about the latest 1000.
+        The owner's database retains about the latest 1000 commits of a table. Raises InvalidArgument for a limit above
+        MOST_COMMITS.
         """
         ...
 
     def close(self) -> None:
-        """Backfill what this process committed, and let go of connections; the owner is not used afterwards."""
+        """Backfill the commits of this process and close the connections. The owner is unusable afterwards."""
         ...

@@ -1,7 +1,7 @@
-"""What is asked of a commit owner for one table, and what it answers: values of the calls of managed commits.
+"""Requests and responses of a commit owner for one table: the values of the calls of managed commits.
 
-Versions and timestamps (ms since the epoch) are the owner's to choose. Source: managed-commits.md "Commit Owner API",
-"Sample Commit Owner API".
+The owner chooses versions and timestamps (ms since the epoch). Source: managed-commits.md "Commit Owner API", "Sample
+Commit Owner API".
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from slackwater.owner.api.field_types import (
 from slackwater.owner.api.wire_model import RequestModel, ResponseModel, WireType
 
 LATEST = -1
-"""As `end_version`: up to the latest ratified version."""
+"""Value of `end_version` for the latest ratified version."""
 
 
 class TableState(str, Enum):
-    """Where a table is on its way into and out of an owner's hands."""
+    """State of a table between adoption and release."""
 
     PROPOSED = "proposed"
-    """The owner has promised to own it; the commit that says so may not be in the table's log yet."""
+    """The owner recorded the proposal. The commit with the ownership may not be in the table's log yet."""
     ACTIVE = "active"
     RELEASING = "releasing"
-    """No commit is taken any more; the one that hands the table back may not be in the table's log yet."""
+    """The owner accepts no more commits. The releasing commit may not be in the table's log yet."""
     RELEASED = "released"
 
 
@@ -55,10 +55,10 @@ def _bytes(text: str | None) -> bytes | None:
 
 @dataclass(frozen=True, slots=True)
 class ManagedTable(ResponseModel):
-    """What an owner knows of a table; `location` is the URL of its root.
+    """A table of an owner. `location` is the URL of its root.
 
-    Versions are -1 where there is none: `ratified_version` is the latest that counts, `backfilled_version` the latest
-    that is in `_delta_log` for everybody. `problem` says what keeps the owner from taking commits, '' where nothing.
+    `ratified_version` is the latest ratified version, `backfilled_version` the latest version in `_delta_log`. Versions
+    are -1 if there is none. `problem` explains why the owner accepts no commits, '' if the owner accepts commits.
     """
 
     always_sent = ("problem",)
@@ -75,10 +75,10 @@ class ManagedTable(ResponseModel):
 
 @dataclass(frozen=True, slots=True)
 class Commit(ResponseModel):
-    """A ratified commit: the file `_delta_log/_commits/<file_name>`, and once backfilled `_delta_log/<version>.json`.
+    """A ratified commit in `_delta_log/_commits/<file_name>`, and after backfill in `_delta_log/<version>.json`.
 
-    `data` is the file's content, None where it was not asked for or is large: then the file has it. On the wire it is
-    null too where it is no text.
+    `data` is the content of the file. None without a request for the content, or for a large file. On the wire also
+    null for content outside UTF-8.
     """
 
     version: Version
@@ -90,12 +90,12 @@ class Commit(ResponseModel):
 
 @dataclass(frozen=True, slots=True)
 class CommitRequest(RequestModel):
-    """One commit to one table, by the identity `commit_id` (a UUID): of any number of equal requests one counts.
+    """A commit to one table, identified by `commit_id` (a UUID). Equal requests commit once.
 
-    `version` is the one after the version that the work was based on. `actions` are as in the log, `commitInfo` first;
-    its `txnId` is `commit_id`, and what it says of time is replaced by the owner. `may_move` promises that nothing was
-    read, and that every action adds a file whose name is new to the log: such a commit may get a later version.
-    `is_replay` says that an earlier, equal request may have been carried out.
+    `version` is the version after the read version. `actions` have the form of the log, `commitInfo` first. Its `txnId`
+    is `commit_id`, and the owner replaces its timestamps. `may_move` marks a blind append: the writer read nothing, and
+    every action adds a file under a name new to the log. Such a commit may get a later version. `is_replay` marks a
+    retry: an earlier, equal request may have succeeded.
     """
 
     in_path = "table_id"
@@ -110,9 +110,9 @@ class CommitRequest(RequestModel):
 
 @dataclass(frozen=True, slots=True)
 class CommitResponse(ResponseModel):
-    """The commit counts; its version is later than the one asked for where a commit that may move lost the race.
+    """A committed request. Its version is later if a commit with `may_move` lost the race.
 
-    `latest_version` is the latest that was ratified then.
+    `latest_version` is the latest ratified version at the time of the response.
     """
 
     commit: Commit
@@ -121,7 +121,7 @@ class CommitResponse(ResponseModel):
 
 @dataclass(frozen=True, slots=True)
 class CommitConflict(ResponseModel):
-    """The version belongs to another commit, and nothing of this one is visible; `latest_version` is ratified."""
+    """Conflict: the version belongs to another commit, and this commit has no effect. `latest_version` is ratified."""
 
     latest_version: Known
 
@@ -134,9 +134,9 @@ def _without_gap(commits: Sequence[Commit]) -> Sequence[Commit]:
 
 @dataclass(frozen=True, slots=True)
 class GetCommitsResponse(ResponseModel):
-    """The ratified commits of a range that are not backfilled, ascending without a gap, and the latest version.
+    """The unbackfilled commits of a range, ascending without a gap, and the latest version.
 
-    The first may be later than the start that was asked for: what is missing before it is in `_delta_log`.
+    The first commit may be later than the requested start. Earlier versions are in `_delta_log`.
     """
 
     commits: Annotated[Sequence[Commit], WireType(after=_without_gap)]
@@ -145,10 +145,11 @@ class GetCommitsResponse(ResponseModel):
 
 @dataclass(frozen=True, slots=True)
 class OwnershipProposal(RequestModel):
-    """The commit that makes a table this owner's: `version` 0 creates it, a later one takes over what is there.
+    """A proposed commit with a new owner for the table. `version` 0 creates a table, a later one adopts a table.
 
-    Its metadata names the owner and `table_id` (a UUID of the proposer's choice). `previous_timestamp_ms` is that of
-    the version before, None for a new table; `row_id_mark` the row id high-water mark, None where there are no row ids.
+    Its metadata names the owner and `table_id` (a UUID chosen by the proposer). `previous_timestamp_ms` is the
+    timestamp of the previous version, None for a new table. `row_id_mark` is the row id high-water mark, None without
+    row ids.
     """
 
     table_id: Id

@@ -1,4 +1,4 @@
-"""The types of the fields of what is asked of an owner and answered, and what they may be on the wire."""
+"""Field types of requests to an owner and of its responses, with their wire types."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from slackwater.owner.api.wire_model import WireType
 
 GREATEST_VERSION = 2**63 - 1
 GREATEST_TIMESTAMP_MS = 253_402_128_000_000
-"""9999-12-30: each zone has a date there, and one after it."""
+"""9999-12-30. In every time zone, this instant and the day after have a date."""
 GREATEST_TIMEOUT_S = 3600.0
 MOST_ITEMS = 10_000
 ID_PATTERN = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
@@ -23,8 +23,8 @@ EPOCH = "Milliseconds since the epoch."
 
 
 def whole_number(value: Any) -> Any:
-    """`value`, as a whole number where it is one."""
-    # To JSON 1.0 is a whole number; beyond 53 bits a float may be another one than was meant.
+    """Return `value`, converted to int if integral."""
+    # JSON does not distinguish 1.0 from 1. Above 53 bits a float may differ from the intended number.
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
 
 
@@ -33,7 +33,7 @@ Id = Annotated[
     WireType(pattern=ID_PATTERN, description=_A_UUID, told="a UUID such as 8c2c4f0e-31f5-4d2c-9a53-0f3f0f8a7b11"),
 ]
 ToldId = Annotated[str, WireType(schema={"type": "string", "pattern": ID_PATTERN, "description": _A_UUID})]
-"""An id in an answer: the owner knows its own."""
+"""An id in a response, unchecked because the owner created the id."""
 Name = Annotated[
     str,
     WireType(
@@ -64,8 +64,8 @@ Instant = Annotated[
     ),
 ]
 Many = Annotated[Sequence[T], WireType(max_length=MOST_ITEMS, fail_fast=True)]
-"""An array that is asked with."""
+"""An array in a request."""
 Listed = Annotated[Sequence[T], WireType()]
-"""An array that is answered."""
+"""An array in a response."""
 MayMove = Annotated[bool, WireType(description="A later version than the one asked for will do: a blind append.")]
 IsReplay = Annotated[bool, WireType(description="An earlier, equal request may have been carried out.")]

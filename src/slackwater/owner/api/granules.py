@@ -1,7 +1,7 @@
-"""Granules: what of a partitioned table a read or a write can be confined to.
+"""Granules: partitions of a table, used for locks and read timestamps.
 
-A granule is one value of one partition column. Texts that may mean the same value give the same granule, so a reader
-and a writer of one partition always meet. Source: paper §4.1 ("d's mapped to an identifier for the set").
+A granule is one value of one partition column. Equivalent texts of a value have the same granule, so a reader and a
+writer of one partition always conflict. Source: paper §4.1 ("d's mapped to an identifier for the set").
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from slackwater.owner.api.actions import Action
 from slackwater.owner.api.transactions import WHOLE, Item
 
 ANY = "*"
-"""Stamped by every read of a granule, for writers that do not say which they write."""
+"""Granule stamped by every granule read, for writers without specified granules."""
 MOST_GRANULES = 64
-"""A read or write of more is one of the whole table."""
+"""Maximum of granules per read or write. More granules become the whole table."""
 
 _LONGEST = 400
 _WHOLE_NUMBER = re.compile(r"[+-]?\d{1,18}")
@@ -27,13 +27,17 @@ _DATE = re.compile(r"(\d{1,6})-(\d{1,2})-(\d{1,2})")
 
 
 def granule(column: str, value: str | None) -> str:
-    """The granule of a partition column, by its physical name, and a value as `partitionValues` have it."""
+    """Return the granule of a partition column, called by its physical name, and a value of `partitionValues`."""
     text = orjson.dumps([column, _canonical(value)]).decode()
     return text if len(text) <= _LONGEST else hashlib.sha256(text.encode()).hexdigest()
 
 
 def written_granules(actions: Iterable[Action]) -> Sequence[str] | None:
-    """The granules whose rows `actions` add or remove, none where they change no rows; None for all of the table."""
+    """Return the granules of the rows changed by `actions`, empty without row changes.
+
+    None for the whole table: if `actions` change metadata or protocol, lack partition values, or have over
+    MOST_GRANULES granules.
+    """
     found: set[str] = set()
     for action in actions:
         if "metaData" in action or "protocol" in action:
@@ -51,21 +55,24 @@ def written_granules(actions: Iterable[Action]) -> Sequence[str] | None:
 
 
 def stamped(table_id: str, granules: Sequence[str]) -> list[Item]:
-    """The items whose read timestamp a read of `granules` moves forward."""
+    """Return the items with a new read timestamp after a read of `granules`."""
     if WHOLE in granules or len(granules) > MOST_GRANULES:
         return [Item(table_id)]
     return [*(Item(table_id, g) for g in granules), Item(table_id, ANY)]
 
 
 def checked(table_id: str, granules: Sequence[str] | None) -> list[Item]:
-    """The items whose read timestamp a write of `granules` must exceed; None: of the whole table."""
+    """Return the items for the lower bound of a write: its timestamp must exceed their read timestamps.
+
+    `granules` is None for the whole table.
+    """
     if granules is None or WHOLE in granules or len(granules) > MOST_GRANULES:
         return [Item(table_id), Item(table_id, ANY)]
     return [Item(table_id), *(Item(table_id, g) for g in granules)]
 
 
 def locked(table_id: str, granules: Sequence[str] | None) -> list[Item]:
-    """The items that somebody who reads or writes `granules` needs locks of."""
+    """Return the items to lock for a read or write of `granules`."""
     if granules is None or not granules or WHOLE in granules or len(granules) > MOST_GRANULES:
         return [Item(table_id)]
     return [Item(table_id, g) for g in granules]
@@ -73,7 +80,7 @@ def locked(table_id: str, granules: Sequence[str] | None) -> list[Item]:
 
 def _canonical(value: str | None) -> str | None:
     if not value:
-        # The empty text is null to the protocol.
+        # The protocol reads the empty text as null.
         return None
     if _WHOLE_NUMBER.fullmatch(value):
         return str(int(value))

@@ -1,7 +1,7 @@
-"""What an owner tells of itself to people: who is at work, who waits for whom, what was committed lately.
+"""Monitoring values of an owner: active transactions, locks, waits, recent commits.
 
-Nothing here decides anything. Of transactions only the beginning of the id is told: who knows all of it could end one
-that was opened without a token. Times are ms since the epoch, by the owner's clock.
+No decision depends on these values. They contain only a prefix of transaction ids, because the full id allows ending a
+transaction opened without a token. Times are ms since the epoch, on the owner's clock.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ from slackwater.owner.api.field_types import GREATEST_VERSION, Known, Listed, To
 from slackwater.owner.api.wire_model import ResponseModel, WireType
 
 MOST_COMMITS = 1000
-"""How many commits are told at once, at most."""
+"""Maximum of commits in one response."""
 MOST_SHOWN = 1000
-"""How many transactions, locks and promises are told, at most of each."""
+"""Maximum of transactions, locks and timestamp reservations in one response, for each kind."""
 
 
 class TransactionPhase(str, Enum):
-    """How far a transaction is."""
+    """Phase of a transaction."""
 
     OPEN = "open"
-    """It reads, writes, was told the time, or holds locks."""
+    """The transaction reads, writes, has requested the time, or has locks."""
     COMMITTING = "committing"
-    """It has its versions and its timestamp; its files are being staged."""
+    """The transaction has its versions and its timestamp. Its files are being staged."""
     PREPARED = "prepared"
-    """It was voted for: a coordinator decides, see `in_doubt`."""
+    """The owner has voted. A coordinator decides, see `in_doubt`."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenTransaction(ResponseModel):
-    """A transaction, or a commit to one table, that has not ended.
+    """A transaction, or a commit to one table, in progress.
 
-    `transaction` is the beginning of its id, `tables` names of those that it has locked, was promised or commits to.
-    `since_ms` is since when the owner knows of it, None where nothing says. Its timestamp is after `low_ms` and at most
-    `high_ms`, None where nothing is known. `holder` is the process that works at it, `opened_by` the token. Where
-    `has_ended` the lease is over or the process dead: whatever is in the way of others goes.
+    `transaction` is a prefix of its id. `tables` are the names of locked, reserved and written tables. `since_ms` is
+    the start known to the owner, None if unknown. Its timestamp is after `low_ms` and at most `high_ms`, None if
+    unknown. `holder` is the process of the transaction, `opened_by` the token. `has_ended` is true if the lease expired
+    or the process crashed. Its locks and reservations then no longer block other transactions.
     """
 
     transaction: str
@@ -55,10 +55,10 @@ class OpenTransaction(ResponseModel):
 
 @dataclass(frozen=True, slots=True)
 class LockInfo(ResponseModel):
-    """What a transaction has locked, or waits for: the table, or of it the partition that `granule` names.
+    """A lock of a transaction, or a lock request, on a table or on the partition `granule`.
 
-    `held` and `wanted` are IS, IX, S, SIX, X, '' for nothing. `waits_for` are the transactions in the way of what is
-    wanted, by the beginnings of their ids.
+    `held` and `wanted` are IS, IX, S, SIX, X, '' for none. `waits_for` are the blocking transactions, by prefixes of
+    their ids.
     """
 
     table: str
@@ -75,7 +75,7 @@ class LockInfo(ResponseModel):
 
 @dataclass(frozen=True, slots=True)
 class TimestampReservationInfo(ResponseModel):
-    """A time that a transaction was told, kept free for it in a table. Source: docs/transactions.md (hold)."""
+    """A timestamp reservation of a transaction in a table. Source: docs/transactions.md (hold)."""
 
     table: str
     transaction: str
@@ -87,9 +87,9 @@ class TimestampReservationInfo(ResponseModel):
 
 @dataclass(frozen=True, slots=True)
 class ReadTimestampLoad(ResponseModel):
-    """The read timestamp table: `used` of its `slots` have an entry, the latest `latest_ms`; none is below `floor_ms`.
+    """Load of the read timestamp table. `used` of its `slots` have an entry.
 
-    Source: paper §4.1.
+    `latest_ms` is the latest entry, `floor_ms` the lower bound of all entries. Source: paper §4.1.
     """
 
     slots: int
@@ -100,7 +100,10 @@ class ReadTimestampLoad(ResponseModel):
 
 @dataclass(frozen=True, slots=True)
 class Activity(ResponseModel):
-    """Who is at work at `now_ms`, oldest first. Of more than MOST_SHOWN of a kind `left_out` counts the others."""
+    """Active transactions, locks and timestamp reservations at `now_ms`, oldest first.
+
+    `left_out` is the number of omitted entries, beyond MOST_SHOWN of each kind.
+    """
 
     now_ms: int
     transactions: Listed[OpenTransaction]
@@ -112,9 +115,9 @@ class Activity(ResponseModel):
 
 @dataclass(frozen=True, slots=True)
 class RecentCommit(ResponseModel):
-    """A commit that counts. `operation`, `user_name` and `metrics` are what its writer says, None and nothing for none.
+    """A ratified commit. `operation`, `user_name` and `metrics` come from its writer, None or empty if missing.
 
-    Commits of one transaction have one `transaction` (the beginning of its id) and one `timestamp_ms`.
+    Commits of one transaction share one `transaction` (a prefix of its id) and one `timestamp_ms`.
     """
 
     table_id: ToldId

@@ -1,6 +1,6 @@
-"""The commit owners that this process has opened, by which tables that are named by their path find theirs.
+"""Registry of the commit owners opened by this process. Tables opened by path find their owner here.
 
-An owner that only a table's own metadata names is never called: a writer of the table could name any address.
+An owner known only from a table's metadata is never called, because a writer of the table could name any address.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ class OwnedTable:
     table_id: str
 
     def recent_commits(self, start_version: int, end_version: int = LATEST) -> GetCommitsResponse:
-        """What is not backfilled from `start_version` on, with contents; raises as `CommitOwner.get_commits`."""
+        """Return the unbackfilled commits from `start_version` to `end_version`, with contents.
+
+        Raises the errors of `CommitOwner.get_commits`.
+        """
         return self.owner.get_commits(self.table_id, start_version, end_version, with_data=True)
 
 
@@ -65,27 +68,27 @@ _open = _OpenOwners()
 
 
 def attach(owner: CommitOwner) -> None:
-    """Let tables of `owner` be read and written by their path, until it is detached."""
+    """Register `owner`, so that its tables can be opened by path until `detach`."""
     _open.attach(owner)
 
 
 def detach(owner: CommitOwner) -> None:
-    """Forget `owner`."""
+    """Remove `owner` from the registry."""
     _open.detach(owner)
 
 
 def attached_owners() -> list[CommitOwner]:
-    """The owners that this process has open."""
+    """Return the owners registered in this process."""
     return _open.attached()
 
 
 def is_attached(owner: CommitOwner) -> bool:
-    """Whether this process has this very owner open."""
+    """Return whether this process has registered this `owner` object."""
     return _open.is_attached(owner)
 
 
 def reopened(owner_id: str, open_owner: Callable[[], CommitOwner]) -> CommitOwner:
-    """The owner `owner_id` as this process has it open, or from now on has: what an owner is pickled as."""
+    """Return the registered owner `owner_id`, or register the result of `open_owner`. Used to unpickle owners."""
     found = _open.opened(owner_id)
     if found is None:
         found = open_owner()
@@ -94,5 +97,5 @@ def reopened(owner_id: str, open_owner: Callable[[], CommitOwner]) -> CommitOwne
 
 
 def find_owner(ownership: CommitOwnerConfig) -> OwnedTable | None:
-    """The table's owner where this process has opened it; None for any other."""
+    """Return the table with its owner if this process has registered the owner, else None."""
     return _open.find(ownership)

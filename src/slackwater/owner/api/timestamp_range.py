@@ -1,4 +1,4 @@
-"""The range that a transaction's timestamp must be in, and how a request for the current time narrows it.
+"""The range of timestamps allowed for a transaction. A request for the current time narrows the range.
 
 Source: paper §3.1 (bounds by reads and writes), §3.2 (ranges).
 """
@@ -16,10 +16,10 @@ from slackwater.owner.api.wire_model import RequestModel, WireType, camel
 from slackwater.protocol.actions.time_zones import time_zone
 
 UNBOUNDED = 2**62
-"""The upper bound of a transaction that never asked what time it is: none."""
+"""Upper bound of a transaction without a request for the time: no bound."""
 
 PRECISIONS = ("day", "hour", "minute", "second", "decisecond", "centisecond", "millisecond")
-"""What a time can be truncated to, from coarse to full precision."""
+"""Precisions for the truncation of a time, from coarse to full precision."""
 
 _UNIT_MS = {
     "hour": 3_600_000,
@@ -42,15 +42,15 @@ def _there(high_ms: int) -> int | None:
     return high_ms if high_ms < UNBOUNDED else None
 
 
-# What lies before the epoch bounds nothing.
+# A bound before the epoch has no effect, so -1 is the least value.
 _Bound = Annotated[int, WireType(before=whole_number, ge=-1, le=GREATEST_TIMESTAMP_MS, description=EPOCH)]
 
 
 @dataclass(frozen=True, slots=True)
 class TimestampRange(RequestModel):
-    """The timestamp t satisfies `low_ms < t <= high_ms`; ms since the epoch.
+    """Range of a timestamp t: `low_ms < t <= high_ms`, in ms since the epoch.
 
-    On the wire `high_ms` is null where there is no upper bound.
+    On the wire `high_ms` is null if there is no upper bound.
     """
 
     always_sent = ("high_ms",)
@@ -60,32 +60,32 @@ class TimestampRange(RequestModel):
 
     @property
     def is_empty(self) -> bool:
-        """Whether no timestamp is left."""
+        """True if no timestamp is left."""
         return self.low_ms >= self.high_ms
 
     @property
     def is_fixed(self) -> bool:
-        """Whether exactly one timestamp is left."""
+        """True if exactly one timestamp is left."""
         return self.high_ms == self.low_ms + 1
 
     @property
     def was_asked(self) -> bool:
-        """Whether there is an upper bound."""
+        """True if there is an upper bound."""
         return self.high_ms < UNBOUNDED
 
     def above(self, timestamp_ms: int) -> TimestampRange:
-        """The timestamps of this range after `timestamp_ms`."""
+        """Return the timestamps of this range after `timestamp_ms`."""
         return self if timestamp_ms <= self.low_ms else TimestampRange(timestamp_ms, self.high_ms)
 
     def up_to(self, timestamp_ms: int) -> TimestampRange:
-        """The timestamps of this range that are not after `timestamp_ms`."""
+        """Return the timestamps of this range up to and including `timestamp_ms`."""
         return self if timestamp_ms >= self.high_ms else TimestampRange(self.low_ms, timestamp_ms)
 
     def narrowed(self, now_ms: int, precision: str, zone: str = "UTC") -> TimestampRange:
-        """The timestamps of this range that share with `now_ms` its value, truncated to `precision` in `zone`.
+        """Return the timestamps equal to `now_ms` after truncation to `precision` in `zone`.
 
-        What is asked more coarsely than before is known already, so the range stays; the answer may be empty. Source:
-        paper §3.2.1.
+        A request with a coarser precision after a finer request does not narrow the range. The result may be empty.
+        Source: paper §3.2.1.
         """
         here = self.low_ms + 1
         if self.was_asked and not self.is_empty:
@@ -96,7 +96,7 @@ class TimestampRange(RequestModel):
         return self.above(first - 1).up_to(last)
 
     def choose(self, want_ms: int) -> int:
-        """`want_ms` where the range has it, else the least timestamp of the range, which is not empty.
+        """Return `want_ms` if the range includes it, else the least timestamp. The range is not empty.
 
         Source: paper §3.2.2; docs/transactions.md.
         """
@@ -109,13 +109,13 @@ def _known(found: Any) -> Any:
 
 
 AnsweredRange = Annotated[TimestampRange, WireType(before=_known)]
-"""A range in an answer: what a newer server adds to it is read over."""
+"""A range in a response. Fields added by a newer server are ignored."""
 
 
 def instants(timestamp_ms: int, precision: str, zone: str = "UTC") -> tuple[int, int]:
-    """The first and the last instant, in ms, whose value truncated to `precision` is that of `timestamp_ms`.
+    """Return the first and the last instant, in ms, equal to `timestamp_ms` after truncation to `precision`.
 
-    Days and hours are those of `zone`. Raises InvalidArgument for a precision or a zone that there is none of.
+    Days and hours are in `zone`. Raises InvalidArgument for an unknown precision or zone.
     """
     if precision not in PRECISIONS:
         raise InvalidArgument(f"a precision is one of {', '.join(PRECISIONS)}, found {precision!r}")
@@ -131,9 +131,9 @@ def instants(timestamp_ms: int, precision: str, zone: str = "UTC") -> tuple[int,
 
 
 def precision_named(precision: int | str) -> str:
-    """One of PRECISIONS, from its name, or SQL's number of fractional digits of a second (0 to 3).
+    """Return one of PRECISIONS from its name, or from SQL's number of fractional digits (0 to 3).
 
-    Raises InvalidArgument, also for what is finer than a millisecond.
+    Raises InvalidArgument for an unknown precision, and for a precision finer than a millisecond.
     """
     if isinstance(precision, int) and not isinstance(precision, bool):
         if 0 <= precision < len(_DIGITS):
@@ -152,18 +152,18 @@ def precision_named(precision: int | str) -> str:
 
 
 def at_ms(timestamp_ms: int) -> dt.datetime:
-    """The instant as a datetime in UTC."""
+    """Return the instant in a datetime in UTC."""
     return _EPOCH + dt.timedelta(milliseconds=timestamp_ms)
 
 
 def cut_off(range_: TimestampRange, unit: str, zone: str = "UTC") -> dt.datetime:
-    """What the timestamps of a range that was narrowed to `unit` have in common, in `zone`."""
+    """Return the common truncated value of a range narrowed to `unit`, in `zone`."""
     first, _ = instants(range_.low_ms + 1, unit, zone)
     found = at_ms(first)
     return found if zone == "UTC" else found.astimezone(time_zone(zone))
 
 
 def _midnight(day: dt.date, tz: dt.tzinfo) -> int:
-    # The first instant of a day whose midnight the clocks skip is the one that they skip to.
+    # If the clocks skip midnight, the day starts at the first instant after the gap.
     start = dt.datetime.combine(day, dt.time(), tz)
     return round((start - _EPOCH) / dt.timedelta(milliseconds=1))

@@ -1,6 +1,7 @@
-"""What a transaction over many tables asks of the owner of its tables, and what it is answered.
+"""Requests and responses of an owner for transactions over many tables.
 
-Times are ms since the epoch on the owner's clock, which never goes back. Source: paper §3, §4; docs/transactions.md.
+Times are ms since the epoch on the owner's clock. The clock never goes back. Source: paper §3, §4;
+docs/transactions.md.
 """
 
 from __future__ import annotations
@@ -29,16 +30,16 @@ from slackwater.owner.api.timestamp_range import PRECISIONS, AnsweredRange, Time
 from slackwater.owner.api.wire_model import RequestModel, ResponseModel, WireType
 
 WHOLE = ""
-"""The granule that is the whole table; others are texts such as `["day","2026-11-21"]`, equal for equal partitions."""
+"""Granule for the whole table. Other granules are texts such as `["day","2026-11-21"]`, equal for equal partitions."""
 
 LONGEST_GRANULE = 512
-"""How many characters a granule has at most."""
+"""Maximum length of a granule in characters."""
 LONGEST_AHEAD_MS = 60_000
-"""How far ahead of the owner's clock a transaction can be told the time."""
+"""Maximum lead of a transaction's requested time over the owner's clock."""
 LONGEST_LOCK_WAIT_S = 10.0
-"""For how long one request may wait for locks: a client that wants to wait longer asks again."""
+"""Maximum wait for locks in one request. A client repeats the request for a longer wait."""
 LONGEST_PREPARE_WAIT_S = 20.0
-"""For how long a request to prepare a transaction may wait for locks: of what was read, then of what is written."""
+"""Maximum wait for locks in a prepare request: first for read locks, then for write locks."""
 LONGEST_ZONE = 255
 
 Granule = Annotated[
@@ -59,10 +60,11 @@ Timeout = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class TableVersion(ResponseModel):
-    """A table in a cut: the newest version, and its timestamp.
+    """A table in a cut: its newest version and timestamp.
 
-    Of a cut of the past both are None where the owner's database does not reach back so far: then the log tells, up to
-    the version `known_from - 1`. A table that `is_released` was handed back later, with that version; it is nobody's.
+    In a cut of the past both are None if the owner's database does not reach back far enough. The log then has the
+    answer, up to the version `known_from - 1`. With `is_released`, the owner released the table later, by the version
+    `known_from - 1`. The table then has no owner.
     """
 
     always_sent = ("known_from",)
@@ -78,19 +80,19 @@ class TableVersion(ResponseModel):
 
 @dataclass(frozen=True, slots=True)
 class Cut(ResponseModel):
-    """One consistent state of all tables, and the owner's time: of a transaction that begins with it, t_s."""
+    """A consistent state of all tables, and the owner's time. The time is t_s of a transaction started with the cut."""
 
     timestamp_ms: int
     tables: Listed[TableVersion]
 
     def named(self, name: str) -> TableVersion | None:
-        """The table called `name`."""
+        """Return the table called `name`, None if unknown."""
         return next((table for table in self.tables if table.name == name), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Item(RequestModel):
-    """What is read, written or locked: a table, or of a table what has one value in a partition column."""
+    """A unit of reads, writes and locks: a table, or the rows of a table with one value in a partition column."""
 
     table_id: Id
     granule: Granule = WHOLE
@@ -98,11 +100,12 @@ class Item(RequestModel):
 
 @dataclass(frozen=True, slots=True)
 class TimeRequest(RequestModel):
-    """A transaction asks for the current time, truncated to `precision` in `zone`.
+    """Request of a transaction for the current time, truncated to `precision` in `zone`.
 
-    `range` is what its reads, writes and earlier requests leave; `writes` what it has written so far. The answer is
-    `ahead_ms` after the owner's time, and it commits no earlier than that. `holds` are tables, by ids, that it is going
-    to write: at full precision nobody else reads or writes them at or after the time that is told before it ends.
+    `range` is the range left by reads, writes and earlier requests, `writes` the items written so far. The returned
+    time is `ahead_ms` after the owner's time, and the transaction commits no earlier. `holds` are ids of tables to be
+    written. At full precision, other transactions cannot read or write them at or after the returned time until the
+    transaction ends.
     """
 
     in_path = "txn_id"
@@ -118,10 +121,10 @@ class TimeRequest(RequestModel):
 
 @dataclass(frozen=True, slots=True)
 class LockRequest(RequestModel):
-    """Locks for a transaction that began at `started_ms`; they are its own until it ends, or does not say it lives.
+    """Locks for a transaction started at `started_ms`. The locks last until its end or until its lease expires.
 
-    Tables whose granules are asked for get the intention lock by themselves. `timeout_s`: for how long others are
-    waited for.
+    The owner adds the intention locks on the tables of the granules. `timeout_s` limits the wait for other
+    transactions.
     """
 
     in_path = "txn_id"
@@ -135,9 +138,9 @@ class LockRequest(RequestModel):
 
 @dataclass(frozen=True, slots=True)
 class TableRead(RequestModel):
-    """What was read of a table: `granules` of it as of its version `version`.
+    """A read of a table: its `granules` at its version `version`.
 
-    `version` may be a later one than was read, where nothing that came in between would have been read.
+    `version` may be later than the read version if no commit in between changed the result.
     """
 
     table_id: Id
@@ -147,7 +150,7 @@ class TableRead(RequestModel):
 
 @dataclass(frozen=True, slots=True)
 class TableWrite(RequestModel):
-    """A commit to one of the tables, as `CommitRequest` has it; the version is the one after that it was based on."""
+    """A commit to one of the tables, with the fields of `CommitRequest`. `version` is the version after its base."""
 
     table_id: Id
     version: Version
@@ -157,11 +160,11 @@ class TableWrite(RequestModel):
 
 @dataclass(frozen=True, slots=True)
 class TransactionRequest(RequestModel):
-    """One transaction, by its identity `txn_id` (a UUID), which is the `txnId` of all its commits.
+    """A transaction, identified by `txn_id` (a UUID), the `txnId` of all its commits.
 
-    `range` bounds its timestamp: by what it read and was told of the time. Without `writes` it only reads.
-    `has_locks`: it locked what it depends on, and is refused where it has lost that. `is_replay` says that an earlier,
-    equal request may have been carried out.
+    `range` bounds its timestamp by its reads and its requests for the time. Without `writes` the transaction is
+    read-only. `has_locks`: the transaction locked its reads and writes. The owner rejects the request if the locks are
+    lost. `is_replay`: an earlier, equal request may have succeeded.
     """
 
     txn_id: Id
@@ -174,7 +177,7 @@ class TransactionRequest(RequestModel):
 
 @dataclass(frozen=True, slots=True)
 class TransactionResponse(ResponseModel):
-    """The transaction counts, at `timestamp_ms`: its commits by table id, all of that timestamp."""
+    """A committed transaction: its commits by table id. All have the timestamp `timestamp_ms`."""
 
     timestamp_ms: int
     commits: Annotated[Mapping[str, CommitResponse], WireType()]
@@ -182,9 +185,10 @@ class TransactionResponse(ResponseModel):
 
 @dataclass(frozen=True, slots=True)
 class TransactionConflict(ResponseModel):
-    """Tables, by id, that have newer versions than the transaction is based on: the latest that is ratified.
+    """Conflict: tables, by id, with newer versions than the transaction is based on.
 
-    Nothing of it is visible; where it may follow these versions it is asked for again.
+    The values are the latest ratified versions. The transaction has no effect. The client retries if the transaction
+    may follow these versions.
     """
 
     latest_versions: Annotated[Mapping[str, Known], WireType()]
@@ -192,9 +196,9 @@ class TransactionConflict(ResponseModel):
 
 @dataclass(frozen=True, slots=True)
 class Vote(ResponseModel):
-    """A participant's promise to commit at any timestamp of `range` that the coordinator decides for.
+    """Vote of a participant: it can commit at any timestamp of `range` chosen by the coordinator.
 
-    `now_ms` is its owner's time. Source: paper §3.2.2.
+    `now_ms` is the time of the participant. Source: paper §3.2.2.
     """
 
     range: AnsweredRange
@@ -203,7 +207,7 @@ class Vote(ResponseModel):
 
 @dataclass(frozen=True, slots=True)
 class InDoubt(ResponseModel):
-    """A transaction that a participant has voted for, and whose outcome the owner `coordinator_id` knows."""
+    """A transaction with a vote of this participant. The owner `coordinator_id` knows the outcome."""
 
     txn_id: ToldId
     coordinator_id: ToldId

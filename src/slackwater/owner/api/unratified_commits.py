@@ -1,4 +1,4 @@
-"""Commits in a table's log that its owner knows nothing of: what may have come about, and what is to be done.
+"""Explains commits in a table's log unknown to the owner: possible causes and remedies.
 
 Source: managed-commits.md "Commit Files", "Backfilled commit files".
 """
@@ -13,7 +13,7 @@ from slackwater.storage.store import ObjectStore
 
 
 def explained(store: ObjectStore, version: int) -> str:
-    """Who wrote `version` into the log, as far as that can be seen, and what to do: to go on with after a colon."""
+    """Return the probable writer of `version` and the remedy. The text continues a message after a colon."""
     if _was_staged(store, version):
         return (
             "a commit owner ratified it, so this one's state is older than the table, as after a backup was restored, "
@@ -28,7 +28,7 @@ def explained(store: ObjectStore, version: int) -> str:
 
 
 def _was_staged(store: ObjectStore, version: int) -> bool:
-    """Whether what the log has as `version` was staged under that version: only owners do that."""
+    """Return whether the log's `version` has an equal staged file. Only owners stage files."""
     with suppress(StorageError):
         data = store.read(commit_path(version))
         prefix = f"{staged_path(version_prefix(version))}."

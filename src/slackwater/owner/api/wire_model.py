@@ -1,8 +1,8 @@
-"""Values that are their own form on the wire: their fields say, once, what they are as JSON.
+"""Base classes of wire values. Annotations of the fields define the JSON form once.
 
-A value is a frozen dataclass, and this process makes it without any check. What is sent to another process is written,
-documented, read and checked by what the annotations of the fields say: keys are camelCase. pydantic does that; it is
-loaded when the first value is sent or received.
+A value is a frozen dataclass. This process creates values without checks. The annotations define serialization,
+documentation, parsing and validation for other processes. Keys are camelCase. pydantic implements all of this. It is
+imported when the first value is sent or received.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _WORD = re.compile(r"\w+")
 
 @functools.cache
 def camel(name: str) -> str:
-    """The key of the field `name`."""
+    """Return the JSON key of the field `name`."""
     first, *others = name.split("_")
     return first + "".join(map(str.capitalize, others))
 
 
 class WireType:
-    """As an annotation: what a field is on the wire, where its type alone does not say so.
+    """Annotation with the wire form of a field, if the type of the field is not sufficient.
 
-    `rules` are those of pydantic's `Field`. `kind` is the type there, if another than here: `after` makes of what was
-    checked what it is here, `write` the other way round (`written` is the type that it makes). `before` sees what came
-    first. `schema` is the JSON schema where the type has none. `told` says to people what the field is, see `checked`.
-    Sequences and mappings are arrays and objects.
+    `rules` are rules of pydantic's `Field`. `kind` is the wire type, if different from the field's type. `after`
+    converts the validated wire value to the field's value. `write` converts back, to the type `written`. `before` sees
+    the raw input. `schema` is the JSON schema if the type has none. `told` describes the field for users, see
+    `checked`. Sequences and mappings become arrays and objects.
     """
 
     __slots__ = ("_after", "_before", "_kind", "_rules", "_schema", "_write", "_written", "told")
@@ -83,7 +83,7 @@ class WireType:
 
 
 class WireModel:
-    """What is asked or answered, as this process has it and as JSON."""
+    """A request or response, in this process and in JSON."""
 
     __slots__ = ()
     __pydantic_config__: ClassVar[Json] = {
@@ -93,19 +93,19 @@ class WireModel:
         "json_schema_serialization_defaults_required": True,
     }
     in_path: ClassVar[str] = ""
-    """The field that stands in the path of its request, and not in the body."""
+    """Field sent in the path of its request instead of the body."""
     always_sent: ClassVar[tuple[str, ...]] = ()
-    """Fields whose defaults are for this process alone: their keys must not be missing."""
+    """Fields with local defaults only: their keys are required in JSON."""
 
     def to_json(self) -> Json:
-        """The object that is sent, for orjson. Raises ValueError for fields that are not of their types."""
+        """Return the JSON object for orjson. Raises ValueError for fields of wrong types."""
         excluded = {self.in_path} if self.in_path else None
         found: Json = adapter(type(self)).dump_python(self, by_alias=True, exclude=excluded, warnings="error")
         return found
 
     @classmethod
     def from_json(cls, found: Any) -> Self:
-        """The value that `to_json` wrote. Raises ValueError for anything else, saying where."""
+        """Return the value written by `to_json`. Raises ValueError for other input, with the location."""
         value: Self = read(cls, found, cls.__name__)
         return value
 
@@ -113,7 +113,7 @@ class WireModel:
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
         schema = handler(source)
         own = handler.resolve_ref_schema(schema)
-        # Not the object is to be a value already, but its fields are to be of their types.
+        # Strict for the fields only, because the input object is a dictionary and not an instance.
         own["strict"] = False
         for field in own["schema"]["fields"]:
             if field["name"] in cls.always_sent and field["schema"]["type"] == "default":
@@ -132,12 +132,12 @@ class WireModel:
 
 
 class RequestModel(WireModel):
-    """What is asked of an owner: a server refuses what it does not know, for it could not honour it."""
+    """A request to an owner. A server rejects unknown fields, because ignoring a field could change the meaning."""
 
     __slots__ = ()
 
     def to_json(self) -> Json:
-        """The object that is sent, for orjson. Raises InvalidArgument for what JSON cannot hold."""
+        """Return the JSON object for orjson. Raises InvalidArgument for values without a JSON form."""
         try:
             return super().to_json()
         except ValueError as error:
@@ -147,7 +147,7 @@ class RequestModel(WireModel):
 
 
 class ResponseModel(WireModel):
-    """What an owner answers: a client reads over what a newer server adds."""
+    """A response of an owner. A client ignores fields added by a newer server."""
 
     __slots__ = ()
     __pydantic_config__: ClassVar[Json] = {**WireModel.__pydantic_config__, "extra": "ignore"}
@@ -160,11 +160,11 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 adapter: Callable[[Any], TypeAdapter[Any]] = functools.cache(_adapter)
-"""What reads and writes values of a type, strictly."""
+"""Returns the cached pydantic adapter of a type: strict reading and writing."""
 
 
 def read(kind: Any, found: Any, name: str) -> Any:
-    """The value of the type `kind`, called `name`, that `found` is. Raises ValueError for what is none."""
+    """Return `found`, converted to the type `kind`. Raises ValueError, naming `name`, for invalid input."""
     import pydantic
 
     try:
@@ -174,13 +174,13 @@ def read(kind: Any, found: Any, name: str) -> Any:
 
 
 def fault(error: ValidationError) -> str:
-    """What is wrong first, and where, without what was found."""
+    """Return the first validation error and its location, without the input."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     return f"{'.'.join(map(str, first['loc'])) or 'all of it'}: {first['msg']}"
 
 
 def checked(kind: Any, what: str, value: T) -> T:
-    """`value`, which is allowed to be that of a field of the type `kind`. Raises InvalidArgument that names `what`."""
+    """Return `value` if valid for a field of the type `kind`. Raises InvalidArgument, naming `what`."""
     import pydantic
 
     try:
@@ -195,7 +195,7 @@ def _told(kind: Any) -> str:
 
 
 def _held(source: Any) -> tuple[Any, Any]:
-    """The type of the array or object that a sequence or mapping is on the wire, and what makes it."""
+    """Return the wire type of a sequence or mapping (array or object) and its constructor."""
     if get_origin(source) is Sequence:
         return list[get_args(source)], list  # type: ignore[misc]
     if get_origin(source) is Mapping:
@@ -204,7 +204,7 @@ def _held(source: Any) -> tuple[Any, Any]:
 
 
 def _documented(word: str, schema: Json) -> str:
-    """A word of a docstring as those know it who know only the JSON that `schema` describes."""
+    """Translate a word of a docstring for readers of the JSON described by `schema`."""
     if word == "None":
         return "null"
     return camel(word) if camel(word) in schema["properties"] else word
