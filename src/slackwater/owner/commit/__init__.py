@@ -1,1 +1,1 @@
-"""Commits and transactions that an owner ratifies: a timestamp is chosen, rows are flipped, retries are answered."""
+"""Commit pipeline of an owner: allocates versions and timestamps, stages, ratifies, and answers retries."""

@@ -1,9 +1,9 @@
-"""Versions and timestamps given out: the first of a commit's two short database transactions.
+"""Allocation of versions and timestamps: the first of two short database transactions of a commit.
 
-A transaction gets versions of several tables at once, and one timestamp: as late as possible, within its range, after
-everything that it read or overwrites and after every read of what it writes. A commit to one table is one of those.
-Source: docs/commit-owner.md "What happens in a commit", docs/transactions.md; managed-commits.md "Commit Protocol";
-paper §3.1.2, §3.2.2, §4.1.1.
+A transaction gets versions of several tables together, and one timestamp. The timestamp is the latest possible in its
+range. It is after everything read or overwritten, and after every read of the written items. A commit to one table is
+such a transaction. Source: docs/commit-owner.md "What happens in a commit", docs/transactions.md; managed-commits.md
+"Commit Protocol"; paper §3.1.2, §3.2.2, §4.1.1.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ from slackwater.owner.state.log_head import (
 from slackwater.owner.state.shared_clock import SharedTime, begin_allocation, raise_last
 from slackwater.owner.state.timestamp_reservations import TimestampReservation, active_reservations
 
-# Statements that every commit runs are built once.
+# Built once, because every commit runs these statements.
 _INSERT_COMMIT = sa.insert(commits)
 _OF_TABLES: sa.BindParameter[Any] = sa.bindparam("table_ids", expanding=True)
 _KEPT_FROM_OTHERS = sa.union_all(
@@ -78,17 +78,17 @@ _ROW = ("state", "timestamp_ms", "low_ms", "high_ms", "pending", "holder", "unti
 
 @dataclass(frozen=True)
 class Allocation:
-    """Gives out versions; `max_backlog` commits of a table may wait for their backfill."""
+    """The allocator of versions. `max_backlog` limits the commits of a table waiting for their backfill."""
 
     clock: OwnerClock
     max_backlog: int
     is_dead: Callable[[str], bool] = is_dead
 
     def allocate(self, connection: Connection, attempts: Sequence[Attempt], is_rerun: bool = False) -> list[Outcome]:
-        """An outcome for each of `attempts`, in order; those of one table get versions in their order.
+        """Return an outcome for each of `attempts`, in order. Versions of one table are allocated in this order.
 
-        Earlier results are looked for where a request is a replay, or this `is_rerun`. Raises IntegrityError where
-        one of the commits has been given a version before and that was not looked for.
+        Looks for earlier results if a request is a replay, or if `is_rerun`. Raises IntegrityError if a commit has a
+        version already and earlier results were not searched.
         """
         begin_allocation(connection)
         rows = locked_tables(connection, {t for attempt in attempts for t in tables_of(attempt.request)})
@@ -99,7 +99,7 @@ class Allocation:
         earlier: Mapping[str, Outcome] = {}
         if is_rerun or any(attempt.request.is_replay for attempt in attempts):
             earlier = earlier_results(connection, rows, attempts)
-        # Equal requests may come together: the second waits for the first.
+        # Equal requests may be in one batch: the second waits for the first.
         counts: Counter[str] = Counter()
         outcomes = []
         for attempt in attempts:
@@ -113,7 +113,7 @@ class Allocation:
     def vote(
         self, connection: Connection, attempt: Attempt
     ) -> tuple[TimestampRange | TransactionConflict | SlackwaterError, int]:
-        """The range within which the transaction can commit while nothing changes, and the owner's time."""
+        """Return the range of commit timestamps while nothing changes, and the owner's time."""
         begin_allocation(connection)
         rows = locked_tables(connection, tables_of(attempt.request))
         time = SharedTime.of(connection, self.clock, written_items(attempt))
@@ -122,7 +122,7 @@ class Allocation:
 
 @dataclass
 class _Work:
-    """One batch: the state of its tables, as each attempt leaves it to the next."""
+    """A batch of attempts. Each attempt changes the state of its tables for the next attempt."""
 
     settings: Allocation
     connection: Connection
@@ -135,7 +135,7 @@ class _Work:
     def __post_init__(self) -> None:
         self.heads = {table_id: Head.of(row) for table_id, row in self.rows.items()}
         self.turns = {table_id: PriorityReservation.of(row) for table_id, row in self.rows.items()}
-        # Seldom there is any.
+        # One query for both, because locks and reservations are rare.
         found = self.connection.execute(_KEPT_FROM_OTHERS, {"table_ids": sorted(self.rows)}).all()
         self.with_locks = {row.table_id for row in found if row.how == "locked"}
         promised = {row.table_id for row in found if row.how == "promised"}
@@ -148,7 +148,7 @@ class _Work:
         if refusal is not None:
             return refusal
         if attempt.is_decided:
-            # Its locks have kept everything as it was when that was promised.
+            # The locks prevented every change since the vote.
             moved = [w.table_id for w in attempt.request.writes if w.version != self.heads[w.table_id].version + 1]
             return RetryAfterStaging() if moved else self._given(attempt, attempt.request.range.high_ms)
         if attempt.request.has_locks and not self._keeps_locks(attempt):
@@ -162,7 +162,7 @@ class _Work:
         return self._behind(attempt) or self._timestamped(attempt)
 
     def vote(self, attempt: Attempt) -> TimestampRange | TransactionConflict | SlackwaterError:
-        """The range within which the transaction can commit, as long as its locks prevent any change."""
+        """Return the range of commit timestamps, valid while the locks of the transaction prevent any change."""
         refusal = self._refusal(attempt)
         if refusal is not None:
             return refusal
@@ -175,7 +175,7 @@ class _Work:
         return outcome
 
     def save(self) -> None:
-        """Write what the batch changed."""
+        """Write the changes of the batch."""
         connection = self.connection
         if self.new_commits:
             connection.execute(_INSERT_COMMIT, self.new_commits)
@@ -224,11 +224,12 @@ class _Work:
         )
 
     def _behind(self, attempt: Attempt) -> Outcome | None:
-        """What becomes of it where a version that it writes is another's, or it is another's turn; else None."""
+        """Return the outcome if a written version or a reservation belongs to another commit, else None."""
         txn_id, now_ms = attempt.request.txn_id, self.time.now_ms
-        # Two that have a turn in one table each would wait for each other.
+        # Two transactions with a reservation in one table each would otherwise wait for each other.
         has_turn = any(self.turns[w.table_id].is_now_of(txn_id, now_ms) for w in attempt.request.writes)
-        # The transaction with the turn may wait for the promised time to be used: then neither would go on.
+        # The other reservation's owner may wait for this transaction's reserved timestamp, so that neither could
+        # continue.
         was_promised = any(promise.txn_id == txn_id for promise in self.promises)
         lost, has_to_wait = set(), False
         for write in attempt.request.writes:
@@ -245,7 +246,7 @@ class _Work:
         return RetryAfterStaging() if has_to_wait else None
 
     def _conflict(self, attempt: Attempt, behind: Iterable[str]) -> Outcome:
-        """The tables whose newer versions are to be looked at, once one of them counts."""
+        """Return the tables with newer ratified versions to check, or a retry if none is ratified yet."""
         based_on = {read.table_id: read.version for read in attempt.request.reads}
         based_on |= {write.table_id: write.version - 1 for write in attempt.request.writes}
         for table_id in behind:
@@ -263,13 +264,13 @@ class _Work:
         if promise is not None:
             return WaitForLock(promise.blocker())
         early_ms = timestamp_ms - time.now_ms
-        # Further away is no promise, but a clock that stepped back.
+        # A larger lead does not come from a reservation, but from a clock set back.
         if request.range.was_asked and 0 < early_ms <= LONGEST_AHEAD_MS and not attempt.has_waited:
             return WaitUntilTimestamp(early_ms)
         return self._given(attempt, timestamp_ms)
 
     def _bounded(self, attempt: Attempt) -> TimestampRange | Outcome:
-        """The timestamps that are left, or why there are none. Source: paper §3.1.2 (constraints)."""
+        """Return the remaining timestamps, or the reason why none is left. Source: paper §3.1.2 (constraints)."""
         request, time = attempt.request, self.time
         low_ms = 0
         if request.writes:
@@ -288,9 +289,13 @@ class _Work:
         return bounded
 
     def _among_promises(self, attempt: Attempt, bounded: TimestampRange) -> tuple[int, TimestampReservation | None]:
-        """The timestamp, and the promise that has to be waited for; who only reads goes before it where that can be."""
+        """Return the timestamp, and the reservation to wait for, None if there is none.
+
+        A read of a reserved table gets a timestamp before the reservation if possible.
+        """
         request = attempt.request
-        # A transaction with a promise waits for the locks of others: one that holds locks would wait for it in turn.
+        # A transaction with a reservation waits for locks of other transactions. If a transaction with locks also
+        # waited for reservations, the two would deadlock.
         others = [] if request.has_locks else [p for p in self.promises if p.txn_id != request.txn_id]
         tables = tables_of(request)
         written = {write.table_id for write in request.writes}
@@ -298,12 +303,12 @@ class _Work:
         before = bounded.up_to(min(read_only) - 1) if read_only else bounded
         timestamp_ms = (bounded if before.is_empty else before).choose(self.time.now_ms)
         own = (timestamp_ms, request.txn_id)
-        # A commit that stands alone waits for any: it can always be later.
+        # A single-table commit waits for every reservation, because a later timestamp is always possible.
         earlier = [p for p in others if p.table_id in tables and (attempt.is_alone or p.order < own)]
         return timestamp_ms, min(earlier, key=lambda promise: promise.order, default=None)
 
     def _overtaken(self, reads: Sequence[TableRead]) -> dict[str, int]:
-        """The last instant as of which what was read was current, by table, where there are newer versions."""
+        """Return the last instant before a read table got a newer version, by table."""
         found = {}
         for read in reads:
             if self.heads[read.table_id].version > read.version:
@@ -311,7 +316,7 @@ class _Work:
         return found
 
     def _timestamp_of(self, table_id: str, version: int) -> int:
-        """When the version was, or is to be, committed; 0 for one so old that its row is gone."""
+        """Return the timestamp of a committed or allocated version, 0 if the row of an old version was purged."""
         fresh = (c["timestamp_ms"] for c in self.new_commits if c["table_id"] == table_id and c["version"] == version)
         found = next(fresh, None)
         if found is None:
@@ -324,7 +329,7 @@ class _Work:
             self.time.reads.record(self.time.reads.vector(read_items(read)), timestamp_ms)
         if not request.writes:
             self.read_at_ms = max(self.read_at_ms, timestamp_ms)
-            # Nothing is to be ratified: this is its end.
+            # A read-only transaction ends here, because it has nothing to ratify.
             if request.has_locks:
                 lock_queue.release(self.connection, request.txn_id)
             if request.range.was_asked:
@@ -356,7 +361,7 @@ def _why_empty(asked: TimestampRange, low_ms: int) -> str:
 
 
 def forget_open(connection: Connection, txn_id: str) -> None:
-    """Forget what a transaction that did not commit was told of the time."""
+    """Delete the timestamp range of a transaction without a commit."""
     connection.execute(_FORGET_OPEN, {"of_txn": txn_id})
 
 

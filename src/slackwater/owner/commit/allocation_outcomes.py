@@ -1,7 +1,7 @@
-"""One attempt at a commit, or at a transaction over many tables, and what may come of it when versions are given out.
+"""An attempt at a commit or at a multi-table transaction, and the possible outcomes of its allocation.
 
-A commit to one table is a transaction that writes that table, at whatever time. It stands alone: no row but its own
-says whether it counts. Source: paper §3.1 (V_R, V_I, V_D), §4.1.1; docs/commit-owner.md, docs/transactions.md.
+A commit to one table is a transaction with one written table and no timestamp constraint. It is alone: only its own row
+decides whether it is committed. Source: paper §3.1 (V_R, V_I, V_D), §4.1.1; docs/commit-owner.md, docs/transactions.md.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _ANY_TIME = TimestampRange(-1)
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One attempt at a transaction; `file_id` (a UUID) is its own, and part of its files' names.
+    """An attempt at a transaction. `file_id` (a UUID) belongs to this attempt and is part of its file names.
 
-    `facts` and `granules` (those it writes, None for all) of its writes by table. One that is `alone` has one write,
-    and no row in the timestamp table. Up to `searched_version` the log of the first table that it writes was searched
-    for an earlier result.
+    `facts` and `granules` describe its writes by table (`granules` are the written granules, None for the whole table).
+    With `is_alone`, the attempt has one write and no row in the timestamp table. The log of the first written table was
+    searched for an earlier result up to `searched_version`.
     """
 
     request: TransactionRequest
@@ -47,13 +47,13 @@ class Attempt:
     is_alone: bool = False
     searched_version: int = -1
     has_waited: bool = False
-    """For the time that it was promised, as long as that was away; a clock that stepped back may never come there."""
+    """The attempt has waited once for its reserved timestamp. A clock set back may never reach it."""
     is_decided: bool = False
-    """The timestamp was decided for all owners of the transaction, of which this one promised that it can be."""
+    """The coordinator decided the timestamp for all owners, after this owner voted for it."""
 
     @staticmethod
     def of(request: TransactionRequest, file_id: str, holder: str, lease_ms: int) -> Attempt:
-        """The first attempt at `request`. Raises InvalidArgument for actions that are no commits of it."""
+        """Return the first attempt at `request`. Raises InvalidArgument for actions unsuitable for a commit."""
         written = [write.table_id for write in request.writes]
         if len(set(written)) != len(written):
             raise InvalidArgument("a transaction has one commit for each table that it writes, found two for one table")
@@ -63,28 +63,31 @@ class Attempt:
 
     @staticmethod
     def for_single_table(asked: CommitRequest, file_id: str, holder: str, lease_ms: int) -> Attempt:
-        """The first attempt at a commit to one table. Raises InvalidArgument for actions that are no commit of it."""
+        """Return the first attempt at a commit to one table.
+
+        Raises InvalidArgument for actions unsuitable for a commit.
+        """
         table_id = asked.table_id
         facts = {table_id: facts_of(asked.actions, asked.commit_id)}
-        # Its time is after every read of the table: there is always a later one.
+        # The timestamp is after every read of the table, because a later timestamp is always possible.
         return Attempt(alone(asked), facts, {table_id: None}, file_id, holder, lease_ms, is_alone=True)
 
     @property
     def who(self) -> str:
-        """Whose attempt it is, for a message."""
+        """Description of the attempt for messages."""
         request = self.request
         return f"table {request.writes[0].table_id}" if self.is_alone else f"transaction {request.txn_id}"
 
 
 def alone(asked: CommitRequest) -> TransactionRequest:
-    """The transaction that a commit to one table is; its id is the commit's."""
+    """Return the transaction for a commit to one table. Its id is the id of the commit."""
     write = TableWrite(asked.table_id, asked.version, asked.actions, asked.may_move)
     return TransactionRequest(asked.commit_id, _ANY_TIME, (), (write,), is_replay=asked.is_replay)
 
 
 @dataclass(frozen=True, slots=True)
 class VersionsAllocated:
-    """The versions, by table, are the attempt's until its lease ends; all have the one timestamp."""
+    """Versions by table, all with one timestamp. They belong to the attempt until its lease expires."""
 
     timestamp_ms: int
     parts: Mapping[str, Allocated]
@@ -92,21 +95,21 @@ class VersionsAllocated:
 
 @dataclass(frozen=True, slots=True)
 class RetryAfterStaging:
-    """Whether the versions are free depends on commits that are being staged: ask again."""
+    """Retry later: commits in staging decide whether the versions are free."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitForLock:
-    """A transaction has a lock, or was promised a time, that forbids the commit: ask again."""
+    """Retry later: a lock or a timestamp reservation of another transaction blocks the commit."""
 
     by: BlockingLock
 
 
 @dataclass(frozen=True, slots=True)
 class SearchLog:
-    """Of versions up to `version` only the log tells whether one of them is the request's: search it, and ask again.
+    """Search the log for an earlier result, up to `version`, then retry. The database rows were purged.
 
-    Both are of the first table that is written; `latest_version` is ratified.
+    Both versions belong to the first written table. `latest_version` is ratified.
     """
 
     version: int
@@ -115,7 +118,7 @@ class SearchLog:
 
 @dataclass(frozen=True, slots=True)
 class WaitUntilTimestamp:
-    """The transaction was promised a time that has not come: ask again in so many ms."""
+    """Retry after `wait_ms`: the reserved timestamp of the transaction is in the future."""
 
     wait_ms: int
 
@@ -133,15 +136,15 @@ Outcome: TypeAlias = (
 
 
 def tables_of(request: TransactionRequest) -> set[str]:
-    """The tables that a transaction reads or writes, by ids."""
+    """Return the ids of the tables read or written by a transaction."""
     return {read.table_id for read in request.reads} | {write.table_id for write in request.writes}
 
 
 def written_items(attempt: Attempt) -> list[Item]:
-    """The items whose read timestamps its own must exceed."""
+    """Return the items of the writes. The commit timestamp must exceed their read timestamps."""
     return [item for table_id, granules in attempt.granules.items() for item in checked(table_id, granules)]
 
 
 def read_items(read: TableRead) -> list[Item]:
-    """The items whose read timestamps a read moves forward."""
+    """Return the items of a read. The read raises their read timestamps."""
     return stamped(read.table_id, read.granules)

@@ -1,8 +1,8 @@
-"""What a commit must be for the owner to ratify it: valid actions, of a table that stays the owner's.
+"""Validation of commits before ratification: valid actions, and no change of the table's ownership.
 
-An action of a kind that is not known is refused. Readers have to ignore it, but an owner that does not know what it
-says cannot answer for it; a newer client gets a newer owner. Source: delta-protocol.md "Actions", "Action
-Reconciliation", "Protocol Evolution"; managed-commits.md "Writer Requirements for Managed Commits".
+Actions of an unknown kind are rejected. Readers must ignore them, but an owner cannot ratify actions of unknown
+meaning. A newer client needs a newer owner. Source: delta-protocol.md "Actions", "Action Reconciliation", "Protocol
+Evolution"; managed-commits.md "Writer Requirements for Managed Commits".
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from slackwater.protocol.schema.schema import parse_schema
 
 
 def require_valid(actions: Iterable[Action]) -> None:
-    """Let pass the actions of one commit, each of a known kind, well-formed, and none that contradicts another.
+    """Check the actions of one commit: known kinds, well-formed, without contradictions.
 
-    Raises InvalidArgument, naming the action by its place from 1, and UnsupportedFeature for a protocol that this
-    package cannot write.
+    Raises InvalidArgument with the number of the action, starting at 1, and UnsupportedFeature for a protocol without
+    write support in this package.
     """
     seen: set[tuple[str, str]] = set()
     for number, action in enumerate(actions, 1):
@@ -53,10 +53,10 @@ def require_valid(actions: Iterable[Action]) -> None:
 def require_kept(
     actions: Iterable[Action], owner_id: str, table_id: str, kept_of: Callable[[str], Mapping[str, str] | None]
 ) -> None:
-    """Let pass an ordinary commit to the owner's table, which does not change its owner or in-commit timestamps.
+    """Check an ordinary commit to a table: it must not change the owner or the in-commit timestamps.
 
-    `kept_of` answers what properties a table has that no commit changes, None where that is not known.
-    Raises OperationNotAllowed. The actions are valid.
+    The actions are valid. `kept_of` returns the pinned properties of a table, None if unknown. Raises
+    OperationNotAllowed if the commit changes them, InvalidArgument if the actions contradict the protocol.
     """
     where = f"the commit to table {table_id}"
     for action in actions:
@@ -77,7 +77,7 @@ def require_kept(
 
 
 def _key(parsed: Any) -> str:
-    """What a commit has at most one action of, besides the kind."""
+    """Return the key of an action. A commit has at most one action per kind and key."""
     if isinstance(parsed, AddFile | RemoveFile | AddCDCFile):
         return parsed.path
     if isinstance(parsed, SetTransaction):
@@ -86,7 +86,7 @@ def _key(parsed: Any) -> str:
 
 
 def _commit_info(node: Mapping[str, Any], where: str) -> None:
-    """Free in form, but for what the owner itself reads."""
+    """Accept any commitInfo. The owner checks the fields that it reads later."""
 
 
 def _metadata(node: Mapping[str, Any], where: str) -> None:

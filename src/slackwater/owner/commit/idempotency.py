@@ -1,4 +1,4 @@
-"""Commits and transactions that are asked for again: what became of them the first time.
+"""Earlier results of repeated commits and transactions, from the owner's database.
 
 Source: managed-commits.md "Commit Protocol" (a request may be repeated); docs/commit-owner.md.
 """
@@ -32,7 +32,7 @@ _OF_REQUESTS = sa.select(commits).where(
 
 
 def rows_of(connection: Connection, txn_ids: Iterable[str]) -> dict[str, list[Row[Any]]]:
-    """The rows of `commits` of each transaction, none of one that has no versions, or whose rows are gone."""
+    """Return the rows of `commits` of each transaction, empty without versions or after a purge."""
     found: dict[str, list[Row[Any]]] = {txn_id: [] for txn_id in txn_ids}
     for row in connection.execute(_OF_TRANSACTIONS, {"txn_ids": sorted(found)}):
         found[row.txn_id].append(row)
@@ -40,7 +40,7 @@ def rows_of(connection: Connection, txn_ids: Iterable[str]) -> dict[str, list[Ro
 
 
 def purged(rows: Mapping[str, Row[Any]], attempt: Attempt) -> SearchLog | None:
-    """Where the log is yet to be searched for an earlier result: the row that told of it may be gone."""
+    """Return a log search if the row of an earlier result may have been purged, else None."""
     request = attempt.request
     if not request.is_replay or not request.writes:
         return None
@@ -54,9 +54,9 @@ def purged(rows: Mapping[str, Row[Any]], attempt: Attempt) -> SearchLog | None:
 def earlier_results(
     connection: Connection, rows: Mapping[str, Row[Any]], attempts: Sequence[Attempt]
 ) -> dict[str, Outcome]:
-    """What became of those of `attempts`, one of each id, whose commits were given versions before.
+    """Return the outcomes of `attempts` with versions from an earlier request, by id.
 
-    `rows` are those of their tables.
+    The ids of `attempts` are distinct. `rows` are the rows of their tables.
     """
     by_id = {attempt.request.txn_id: attempt for attempt in attempts}
     table_ids = {table_id for attempt in attempts for table_id in attempt.facts}
@@ -68,7 +68,7 @@ def earlier_results(
 
 
 def committed(connection: Connection, txn_id: str) -> TransactionResponse | None:
-    """The answer to a transaction that counts, None for one that does not, or of which no row tells any more."""
+    """Return the response of a committed transaction, None if not committed or if its rows were purged."""
     rows = rows_of(connection, [txn_id])[txn_id]
     return _response_of(rows, {}) if rows and rows[0].state == RATIFIED else None
 
@@ -77,19 +77,19 @@ def _result(rows: Mapping[str, Row[Any]], attempt: Attempt, own: Sequence[Row[An
     if own[0].state == RATIFIED:
         return _response_of(own, {row.table_id: rows[row.table_id].ratified_version for row in own})
     if attempt.file_id in own[0].file_name:
-        # Given out by a run of this very database transaction whose answer was lost.
+        # An earlier run of this database transaction allocated the versions, and its result was lost.
         return VersionsAllocated(own[0].timestamp_ms, {row.table_id: _again(row, attempt) for row in own})
     return RetryAfterStaging()
 
 
 def _response_of(rows: Sequence[Row[Any]], latest: Mapping[str, int]) -> TransactionResponse:
-    """The answer where these rows of `commits`, all ratified, are all; `latest` versions by table, where known."""
+    """Return the response for all rows of a committed transaction. `latest` has versions by table, where known."""
     answers = {row.table_id: CommitResponse(commit_of(row), latest.get(row.table_id, row.version)) for row in rows}
     return TransactionResponse(rows[0].timestamp_ms, answers)
 
 
 def _again(row: Row[Any], attempt: Attempt) -> Allocated:
-    """What was given out; the row ids are worked out again."""
+    """Return the earlier allocation. The row id shift is computed again."""
     facts = attempt.facts[row.table_id]
     write = next(w for w in attempt.request.writes if w.table_id == row.table_id)
     moved = facts.mark is not None and row.mark is not None and row.version != write.version

@@ -1,4 +1,4 @@
-"""What only the logs of tables tell: of commits that count for so long that the owner's rows of them are gone.
+"""Outcomes of commits from the tables' logs, for commits with purged database rows.
 
 Source: managed-commits.md "Commit Protocol" (a request may be repeated); docs/commit-owner.md.
 """
@@ -21,18 +21,18 @@ StoreOf = Callable[[str], ObjectStore]
 
 
 def is_in_log(store_of: StoreOf, staged: StagedCommits) -> bool:
-    """Whether one of its commits is in the log: then all of them count. Raises CommitUnknown."""
+    """Return whether the log contains one of the commits. In this case all are committed. Raises CommitUnknown."""
     try:
         return any(transaction_at(store_of(f.table_id), f.version) == staged.commit_id for f in staged.files)
     except StorageError as error:
-        # What it refers to must not be deleted: it may count.
+        # CommitUnknown, so that no caller deletes files of a possibly committed version.
         raise CommitUnknown(
             f"whether {staged.who} counts only the log tells, which could not be read: {error}; ask again"
         ) from error
 
 
 def find_earlier_result(store_of: StoreOf, attempt: Attempt, purged: SearchLog) -> TransactionResponse | None:
-    """The first result of a request that was carried out before, None where it was not. Raises CommitUnknown."""
+    """Return the first result of a repeated request, None if there is none. Raises CommitUnknown."""
     request = attempt.request
     first = request.writes[0]
     found: dict[str, CommitResponse] = {}
@@ -43,7 +43,7 @@ def find_earlier_result(store_of: StoreOf, attempt: Attempt, purged: SearchLog) 
                 end = purged.version if write.may_move else write.version
                 own = _found(store_of, request.txn_id, write, start, end)
             else:
-                # Only of the first table it is known how far its log is to be searched.
+                # The end of the search is known for the first table only.
                 own = _found(store_of, request.txn_id, write, write.version, None)
             if own is None:
                 return None
@@ -59,7 +59,7 @@ def find_earlier_result(store_of: StoreOf, attempt: Attempt, purged: SearchLog) 
 
 
 def completed(store_of: StoreOf, attempt: Attempt, response: TransactionResponse) -> TransactionResponse:
-    """The answer with those of its commits of which no row tells any more. Raises CommitUnknown."""
+    """Return the response, extended by commits with purged rows. Raises CommitUnknown."""
     missing = [write for write in attempt.request.writes if write.table_id not in response.commits]
     if not missing:
         return response
@@ -75,7 +75,7 @@ def completed(store_of: StoreOf, attempt: Attempt, response: TransactionResponse
 
 
 def _found(store_of: StoreOf, commit_id: str, write: TableWrite, start: int, end: int | None) -> CommitResponse | None:
-    """The commit among the versions from `start` to `end`, None: to the last in the log."""
+    """Return the commit in the versions from `start` to `end`, or to the last version in the log if `end` is None."""
     store = store_of(write.table_id)
     for version in itertools.count(start) if end is None else range(start, end + 1):
         found = transaction_at(store, version)

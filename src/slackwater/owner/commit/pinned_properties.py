@@ -1,4 +1,4 @@
-"""The properties of a table that its owner wrote when it took it, and that no commit changes from then on.
+"""Pinned properties of a table: written by the owner at adoption, and changed by no later commit.
 
 Source: managed-commits.md "Managed Commit Enablement"; in-commit-timestamps.md "Writer Requirements".
 """
@@ -18,7 +18,10 @@ from slackwater.protocol.features.managed_commits import kept_properties
 
 
 def pinned_properties_json(actions: Sequence[Action], version: int, timestamp_ms: int) -> str | None:
-    """Of the commit that takes a table, at that version and time, what is kept, as JSON."""
+    """Return the pinned properties in JSON, from an adopting commit and its version and time.
+
+    None if the commit has no metadata.
+    """
     for action in actions:
         if "metaData" in action:
             node = enabled(action, version, timestamp_ms)["metaData"]
@@ -27,7 +30,10 @@ def pinned_properties_json(actions: Sequence[Action], version: int, timestamp_ms
 
 
 def load_pinned_properties(database: Database, table_id: str) -> Mapping[str, str] | None:
-    """What the table has; None for one that the owner does not know, or took before it wrote that down."""
+    """Return the pinned properties of the table.
+
+    None for an unknown table, and for a table adopted before the owner recorded pinned properties.
+    """
     statement = sa.select(tables.c.kept).where(tables.c.table_id == table_id)
     found = database.read(lambda c: c.execute(statement).scalar())
     return None if found is None else orjson.loads(found)

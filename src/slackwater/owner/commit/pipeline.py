@@ -1,4 +1,4 @@
-"""Commits from request to answer, of one table or of many at once: allocate, stage, ratify, those of many together.
+"""Commit pipeline from request to response: allocate, stage, ratify. Concurrent requests share database transactions.
 
 Source: docs/commit-owner.md "What happens in a commit", docs/transactions.md; managed-commits.md "Commit Protocol";
 paper §3.1.4, §3.2.2, §4.2.
@@ -60,9 +60,9 @@ from slackwater.owner.state.group_commit import GroupCommitQueue
 from slackwater.owner.state.notifications import ChangeNotifier, WaitLoop
 
 LOCKED_S = 15.0
-"""For how long a commit waits for a transaction that locked its table: less than a client waits for an answer."""
+"""Maximum wait of a commit for a lock of a transaction. Less time than a client waits for a response."""
 MAX_BACKLOG = 10_000
-"""How many ratified commits of one table may wait for their backfill."""
+"""Maximum of ratified commits of one table waiting for their backfill."""
 
 _BYTES_PER_ACTION = 1000
 _BYTES_PER_MS = 1000
@@ -71,7 +71,7 @@ _PREPARED = sa.select(prepared.c.txn_id).where(prepared.c.txn_id == sa.bindparam
 
 
 class CommitPipeline:
-    """Makes requests count; called from many threads, it does the work of all who wait together."""
+    """Commits requests from many threads. Concurrent calls are processed in groups."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class CommitPipeline:
         self._changes = changes or ChangeNotifier()
 
     def commit(self, request: CommitRequest) -> CommitResponse | CommitConflict:
-        """As `CommitOwner.commit`."""
+        """Commit to one table. See `CommitOwner.commit`."""
         attempt = self.single_table_attempt(request)
         self.require_allowed(attempt.request)
         answer = self._committed(attempt)
@@ -106,7 +106,7 @@ class CommitPipeline:
         return answer.commits[request.table_id]
 
     def commit_transaction(self, request: TransactionRequest) -> TransactionResponse | TransactionConflict:
-        """As `CommitOwner.commit_transaction`."""
+        """Commit a transaction. See `CommitOwner.commit_transaction`."""
         try:
             self.require_allowed(request)
             answer = self._committed(self.attempt(request))
@@ -120,9 +120,9 @@ class CommitPipeline:
         return answer
 
     def commit_decided(self, request: TransactionRequest) -> TransactionResponse:
-        """Commit at the one timestamp of the request's range, which this owner promised; at most once.
+        """Commit at the single timestamp of the request's range, voted for by this owner. At most once.
 
-        Raises as `commit_transaction`: then it is to be called again.
+        Raises the errors of `commit_transaction`. After an error, the caller must call again.
         """
         answer = self._committed(replace(self.attempt(request), is_decided=True))
         if isinstance(answer, TransactionConflict):
@@ -130,7 +130,10 @@ class CommitPipeline:
         return answer
 
     def require_allowed(self, request: TransactionRequest) -> None:
-        """Let pass commits that are valid, and leave their tables the owner's: what is promised is carried out."""
+        """Check the request: valid commits without a change of ownership.
+
+        The check comes before a vote, because a vote must be fulfilled.
+        """
         for write in request.writes:
             require_valid(write.actions)
             require_kept(write.actions, self._owner_id, write.table_id, self._kept_of)
@@ -138,40 +141,40 @@ class CommitPipeline:
     def vote(
         self, connection: Connection, request: TransactionRequest
     ) -> tuple[TimestampRange | TransactionConflict | SlackwaterError, int]:
-        """The range within which the transaction can commit while its locks are kept, and the owner's time."""
+        """Return the range of commit timestamps, valid while its locks last, and the owner's time."""
         return self._allocation.vote(connection, self.attempt(request))
 
     def wake(self) -> None:
-        """Something changed that those who wait may wait for."""
+        """Wake waiting commits after a change."""
         self._changes.notify()
 
     def end(self, txn_id: str) -> None:
-        """As `CommitOwner.end`."""
-        # Where this fails leases end them.
+        """Discard a transaction. See `CommitOwner.end`."""
+        # If this fails, the leases expire.
         with suppress(CommitOwnerUnavailable):
             self._database.write(lambda c: _forget(c, txn_id), durable=False)
         self._changes.notify()
 
     def single_table_attempt(self, request: CommitRequest) -> Attempt:
-        """What a commit to one table asks of the allocation. Raises InvalidArgument for what is no commit."""
+        """Return the attempt for a commit to one table. Raises InvalidArgument for invalid actions."""
         lease_ms = self._lease_ms + _staging_ms(len(request.actions))
         return Attempt.for_single_table(request, self._clock.new_id(), self._clock.holder, lease_ms)
 
     def attempt(self, request: TransactionRequest) -> Attempt:
-        """What a transaction asks of the allocation. Raises InvalidArgument for actions that are no commits of it."""
+        """Return the attempt for a transaction. Raises InvalidArgument for invalid actions."""
         lease_ms = self._lease_ms + _staging_ms(sum(len(write.actions) for write in request.writes))
         return Attempt.of(request, self._clock.new_id(), self._clock.holder, lease_ms)
 
     def allocate(self, attempt: Attempt) -> Outcome:
-        """The first database transaction: versions, and the timestamp."""
+        """Run the first database transaction: versions and timestamp."""
         return self._allocate(attempt)
 
     def stage(self, files: StagedContent) -> None:
-        """Put the files. Raises StorageError; whatever is put then, no record will ever name it."""
+        """Write the files. Raises StorageError. After an error, no record will refer to the written files."""
         staging.put(self._store_of, self._fences, files)
 
     def ratify(self, staged: StagedCommits) -> ratification.Outcome:
-        """The second database transaction: the commit point."""
+        """Run the second database transaction: the commit point."""
         return self._ratify(staged)
 
     def _committed(self, attempt: Attempt) -> TransactionResponse | TransactionConflict:
@@ -205,14 +208,14 @@ class CommitPipeline:
             attempt = replace(attempt, file_id=self._clock.new_id())
 
     def _stage_and_ratify(self, attempt: Attempt, given: VersionsAllocated) -> TransactionResponse | None:
-        """The answer, None where a version was taken away: then nothing of it counts, and it is tried again."""
+        """Return the response, or None for a retry if a version was released. The attempt then has no effect."""
         files = content_of(attempt, given)
         staged = files.staged
         try:
             self.stage(files)
         except StorageError as error:
             self._give_back(staged)
-            # No record will ever name what is there; a recovery must not find it.
+            # No record refers to the files, and a recovery must not find them.
             staging.delete(self._store_of, staged)
             raise CommitFailed(f"{staged.who} was not written, nothing was committed: {error}") from error
         except CommitUnknown:
@@ -236,11 +239,11 @@ class CommitPipeline:
                 waits.wait(outcome.num_before)
                 outcome = self._database.read(lambda c: ratification.outcome_of(c, staged))
                 if isinstance(outcome, AwaitingEarlierVersions) and not outcome.num_before:
-                    # Others who made the versions before it count did not have all its tables at hand.
+                    # The ratification of the earlier versions did not include all tables of this transaction.
                     outcome = self.ratify(staged)
         except CommitOwnerUnavailable as error:
             if error.changed_nothing and not is_recorded:
-                # The versions are this attempt's alone, and no other process lets them count.
+                # The versions belong to this attempt, and no other process ratifies them.
                 staging.delete(self._store_of, staged)
                 raise CommitFailed(f"{staged.who} was staged and does not count: {error}") from error
             raise CommitUnknown(
@@ -248,13 +251,13 @@ class CommitPipeline:
                 f"not answer: {error}"
             ) from error
         except BaseException:
-            # Of whatever broke off here others must not wait for the end of the lease.
+            # Release the versions now, so that other writers do not wait for the lease to expire.
             self._give_back(staged)
             raise
         return outcome
 
     def _waits(self, table_ids: Iterable[str]) -> WaitLoop:
-        """Waiting for others in these tables."""
+        """Return a wait loop for other commits in these tables."""
         in_order = sorted(table_ids)
 
         def doubt() -> None:
@@ -264,18 +267,19 @@ class CommitPipeline:
         return WaitLoop(self._changes, doubt)
 
     def _allocate_batch(self, attempts: Sequence[Attempt]) -> list[Outcome]:
-        # A power cut that undoes it undoes nothing that anybody has seen; unless it is a read, which ends here.
+        # Not durable for writes, because a lost allocation was never visible. A read-only transaction ends here, so it
+        # is durable.
         durable = any(not attempt.request.writes for attempt in attempts)
         runs = itertools.count()
 
         def run(connection: Connection) -> list[Outcome]:
-            # A run whose answer was lost may have counted.
+            # An earlier run may have committed with its result lost.
             return self._allocation.allocate(connection, attempts, next(runs) > 0)
 
         try:
             return self._database.write(run, durable)
         except IntegrityError:
-            # A request comes again without saying so.
+            # A repeated request came without `is_replay`.
             return self._database.write(run, durable)
 
     def _ratify_batch(self, staged: Sequence[StagedCommits]) -> list[ratification.Outcome]:
@@ -284,16 +288,17 @@ class CommitPipeline:
         return outcomes
 
     def _give_back(self, staged: StagedCommits) -> None:
-        # Where this fails the lease ends it.
+        # If this fails, the lease expires.
         with suppress(CommitOwnerUnavailable):
             self._database.write(lambda c: ratification.release_versions(c, staged), durable=False)
         self._changes.notify()
 
 
 def _require_patience(outcome: Outcome, waited_s: float, who: str) -> None:
-    """Return where `who` may go on waiting after `outcome`.
+    """Return if `who` may wait longer after `outcome`.
 
-    Raises LockTimeout after waiting too long for a lock, CommitOwnerBusy for versions that are being staged.
+    Raises LockTimeout if the wait for a lock was too long, CommitOwnerBusy if the wait for commits in staging was too
+    long.
     """
     if isinstance(outcome, WaitForLock) and waited_s > LOCKED_S:
         raise LockTimeout(
@@ -308,13 +313,13 @@ def _require_patience(outcome: Outcome, waited_s: float, who: str) -> None:
 
 
 def _staging_ms(num_actions: int) -> int:
-    """Time to add to the lease for the staging of so many actions: most are files with statistics."""
+    """Return the additional lease time for staging `num_actions`. Most actions are files with statistics."""
     return num_actions * _BYTES_PER_ACTION // _BYTES_PER_MS
 
 
 def _forget(connection: Connection, txn_id: str) -> None:
     if connection.execute(_PREPARED, {"of_txn": txn_id}).first() is not None:
-        # It promised to wait for a decision.
+        # A prepared transaction waits for the decision.
         return
     lock_queue.release(connection, txn_id)
     timestamp_reservations.release(connection, txn_id)

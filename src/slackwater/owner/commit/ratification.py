@@ -1,8 +1,8 @@
-"""Staged commits made to count: the second of a commit's two short database transactions.
+"""Ratification of staged commits: the second of two short database transactions of a commit.
 
-The row of a version flips only after those of all versions before it; the commits of a transaction count when all of
-them are staged, and every version before them, in each of its tables, counts. Source: docs/commit-owner.md,
-docs/transactions.md; managed-commits.md "Commit Protocol"; paper §4.2 (timestamp table), §3.1.4 (commit).
+A version is ratified only after all earlier versions. A transaction is ratified if all of its commits are staged, and
+every earlier version in each of its tables is ratified. Source: docs/commit-owner.md, docs/transactions.md;
+managed-commits.md "Commit Protocol"; paper §4.2 (timestamp table), §3.1.4 (commit).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from slackwater.owner.state.expired_allocations import free_abandoned, free_from
 from slackwater.owner.state.log_head import ALLOCATED, RATIFIED, STAGED, locked_table, locked_tables
 from slackwater.owner.state.shared_clock import read_clock
 
-# Statements that every commit runs are built once.
+# Built once, because every commit runs these statements.
 _STAGE = (
     sa.update(commits)
     .where(
@@ -48,7 +48,7 @@ _REACHED = sa.select(tables.c.table_id, tables.c.ratified_version, tables.c.purg
 
 @dataclass(frozen=True, slots=True)
 class StagedFile:
-    """A commit whose file is in place, under the name that it was given."""
+    """A staged file of a commit, under its allocated name."""
 
     table_id: str
     version: int
@@ -59,9 +59,9 @@ class StagedFile:
 
 @dataclass(frozen=True, slots=True)
 class StagedCommits:
-    """A commit, or all those of a transaction, whose files are in place: all count, or none.
+    """A staged commit, or all commits of a transaction: ratified together or not at all.
 
-    `txn_id`: whose row in the timestamp table decides; None for a commit that stands alone.
+    `txn_id` identifies the deciding row in the timestamp table, None for a single-table commit.
     """
 
     commit_id: str
@@ -70,27 +70,27 @@ class StagedCommits:
 
     @property
     def who(self) -> str:
-        """What was staged, for a message."""
+        """Description of the commits for messages."""
         first = self.files[0]
         alone = f"version {first.version} of table {first.table_id}"
         return alone if self.txn_id is None else f"transaction {self.txn_id}"
 
     @property
     def table_ids(self) -> list[str]:
-        """The tables that are written."""
+        """Ids of the written tables."""
         return [file.table_id for file in self.files]
 
 
 @dataclass(frozen=True, slots=True)
 class AwaitingEarlierVersions:
-    """The commits count as soon as the `num_before` versions before them do, which do not count yet."""
+    """Outcome of staged commits with `num_before` unratified versions before them. They follow automatically."""
 
     num_before: int
 
 
 @dataclass(frozen=True, slots=True)
 class VersionsReleased:
-    """The versions were taken away, nothing counts; where `is_purged`, only the log can tell."""
+    """Outcome of commits without versions: not committed. With `is_purged`, only the log has the outcome."""
 
     is_purged: bool = False
 
@@ -99,7 +99,7 @@ Outcome: TypeAlias = TransactionResponse | AwaitingEarlierVersions | VersionsRel
 
 
 def ratify(connection: Connection, staged: Sequence[StagedCommits]) -> list[Outcome]:
-    """What becomes of each of `staged`, in order: all that can count do."""
+    """Ratify commits of `staged` if possible, and return an outcome for each, in order."""
     rows = locked_tables(connection, {table_id for each in staged for table_id in each.table_ids})
     first = _next_in_all(staged, rows)
     if first and not _ratify_at_once(connection, rows, first):
@@ -116,14 +116,14 @@ def ratify(connection: Connection, staged: Sequence[StagedCommits]) -> list[Outc
 
 
 def outcome_of(connection: Connection, staged: StagedCommits) -> Outcome:
-    """What became of commits that were pending; of what is next in all its tables `ratify` knows more."""
+    """Return the outcome of pending commits. `ratify` knows more of commits next in all their tables."""
     reached = connection.execute(_REACHED, {"of_tables": sorted(staged.table_ids)}).all()
     ratified = {row.table_id: row.ratified_version for row in reached}
     return _outcomes(connection, [staged], ratified, {row.table_id: row.purged_version for row in reached})[0]
 
 
 def response_for(staged: StagedCommits, latest: Mapping[str, int]) -> TransactionResponse:
-    """The answer to what counts; `latest` versions by table, where known."""
+    """Return the response for ratified commits. `latest` has versions by table, where known."""
     return TransactionResponse(
         staged.files[0].timestamp_ms,
         {
@@ -136,7 +136,7 @@ def response_for(staged: StagedCommits, latest: Mapping[str, int]) -> Transactio
 
 
 def release_versions(connection: Connection, staged: StagedCommits) -> None:
-    """Free the versions of what is not going to be ratified; nothing where they are not its any more."""
+    """Release the versions of unratified commits. No effect if the versions no longer belong to them."""
     rows = locked_tables(connection, staged.table_ids)
     first = staged.files[0]
     own = connection.execute(
@@ -148,12 +148,12 @@ def release_versions(connection: Connection, staged: StagedCommits) -> None:
         )
     ).first()
     if own is not None:
-        # Those of its other tables go with it.
+        # This also releases the versions in the other tables of the transaction.
         free_from(connection, rows[first.table_id], first.version)
 
 
 def resolve_expired(database: Database, clock: OwnerClock, table_id: str) -> None:
-    """What keeps the next version of the table from counting is brought to an end, where its process is gone."""
+    """Resolve the allocation before the table's next version if its process has crashed."""
 
     def settle(connection: Connection) -> None:
         if _ratify_ready(connection, table_id):
@@ -166,7 +166,7 @@ def resolve_expired(database: Database, clock: OwnerClock, table_id: str) -> Non
 
 
 def _record(connection: Connection, staged: Sequence[StagedCommits], state: str) -> int:
-    """Let commits whose files are in place be in `state`; how many still had the versions that they were given."""
+    """Set the state of staged commits, and return the number of commits with their allocated versions."""
     rows = [
         {
             "of_table": file.table_id,
@@ -182,7 +182,7 @@ def _record(connection: Connection, staged: Sequence[StagedCommits], state: str)
 
 
 def _next_in_all(staged: Sequence[StagedCommits], rows: Mapping[str, Row[Any]]) -> list[StagedCommits]:
-    """Those of `staged` that are all that was given out in each of their tables."""
+    """Return the commits of `staged` that are the only allocated versions in each of their tables."""
     versions: dict[str, list[int]] = defaultdict(list)
     for each in staged:
         for file in each.files:
@@ -197,14 +197,14 @@ def _next_in_all(staged: Sequence[StagedCommits], rows: Mapping[str, Row[Any]]) 
         left = [each for each in found if whole.issuperset(each.table_ids)]
         if len(left) == len(found):
             break
-        # Where one waits in another table, so do those behind it.
+        # If a commit waits in another table, later commits of its tables wait, too.
         whole -= {table_id for each in found if each not in left for table_id in each.table_ids}
         found = left
     return found
 
 
 def _ratify_at_once(connection: Connection, rows: Mapping[str, Row[Any]], staged: Sequence[StagedCommits]) -> bool:
-    """Whether it was done: nothing is where one of `staged` has lost its versions."""
+    """Ratify `staged` and return True. Return False without effect if a commit has lost its versions."""
     num_files = sum(len(each.files) for each in staged)
     with connection.begin_nested() if num_files > 1 else nullcontext() as savepoint:
         if _record(connection, staged, RATIFIED) != num_files:
@@ -223,8 +223,8 @@ def _ratify_at_once(connection: Connection, rows: Mapping[str, Row[Any]], staged
 def _ratify_in_turn(
     connection: Connection, rows: Mapping[str, Row[Any]], staged: Sequence[StagedCommits]
 ) -> dict[str, int]:
-    """The versions that count then, by table, where others are being staged before, between or behind."""
-    # All at once: of a transaction whose process ended before, no commit is taken for staged.
+    """Ratify in version order if other commits are in staging, and return the ratified versions by table."""
+    # In one statement, so that after a crash no transaction is partly staged.
     _record(connection, staged, STAGED)
     table_ids = {table_id for each in staged for table_id in each.table_ids}
     flip = OrderedRatification(
@@ -239,18 +239,18 @@ def _ratify_in_turn(
 def _outcomes(
     connection: Connection, staged: Sequence[StagedCommits], ratified: Mapping[str, int], purged: Mapping[str, int]
 ) -> list[Outcome]:
-    """What became of each of `staged`; `ratified` and `purged`: how far their tables have come."""
+    """Return an outcome for each of `staged`. `ratified` and `purged` are versions of their tables."""
     asked = {
         "of_tables": sorted({table_id for each in staged for table_id in each.table_ids}),
         "versions": sorted({file.version for each in staged for file in each.files}),
     }
-    # Commits of one version in two tables have files of one name.
+    # The key includes the table, because commits of one version in two tables have equal file names.
     states = {(row.table_id, row.file_name): row.state for row in connection.execute(_OF_VERSIONS, asked)}
     outcomes: list[Outcome] = []
     for each in staged:
         own = [states.get((file.table_id, file.file_name)) for file in each.files]
         if RATIFIED in own:
-            # It counts; for so long, perhaps, that some of its rows are gone.
+            # One ratified row is sufficient, because the other rows may have been purged.
             outcomes.append(response_for(each, ratified))
         elif None in own:
             is_purged = any(file.version <= purged.get(file.table_id, -1) for file in each.files)
@@ -263,7 +263,7 @@ def _outcomes(
 
 
 def _ratify_ready(connection: Connection, table_id: str) -> bool:
-    """Ratify the transaction that is next in the table, if its process only failed to say so; whether one was."""
+    """Ratify the table's next transaction if its process staged the commits but did not ratify. Return whether done."""
     ratified = sa.select(tables.c.ratified_version).where(tables.c.table_id == table_id).scalar_subquery()
     txn_id = connection.execute(
         sa.select(commits.c.txn_id).where(

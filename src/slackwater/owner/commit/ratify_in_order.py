@@ -1,4 +1,4 @@
-"""Rows of commits flipped from staged to ratified: in each table only behind what counts, of a transaction together.
+"""Ratification of staged commits in version order. All commits of a transaction are ratified together.
 
 Source: docs/commit-owner.md (ratify); paper §4.2 (one row decides for all commits of a transaction).
 """
@@ -18,7 +18,7 @@ from slackwater.owner.locks import lock_queue
 from slackwater.owner.state import timestamp_reservations
 from slackwater.owner.state.log_head import RATIFIED, STAGED
 
-# Statements that every commit runs are built once.
+# Built once, because every commit runs these statements.
 _OF_TABLE = commits.c.table_id == sa.bindparam("of_table")
 _WAITING = sa.select(commits).where(_OF_TABLE, commits.c.version > sa.bindparam("after")).order_by(commits.c.version)
 _FLIP = (
@@ -41,9 +41,9 @@ _DECIDE = (
 
 @dataclass
 class OrderedRatification:
-    """Ratifies what is staged right behind what counts, in tables whose `rows` no other writer changes.
+    """Ratifies the staged commits next in version order. The caller has locked the `rows` of the tables.
 
-    `tables_of` are the tables of transactions that are known.
+    `tables_of` has the tables of known transactions, by transaction id.
     """
 
     connection: Connection
@@ -54,7 +54,7 @@ class OrderedRatification:
     _ready: dict[str, list[Row[Any]]] = field(default_factory=dict)
 
     def run(self) -> bool:
-        """Whether anything was ratified."""
+        """Ratify all commits possible, and return whether there were any."""
         for table_id, row in self.rows.items():
             found = self.connection.execute(_WAITING, {"of_table": table_id, "after": row.ratified_version})
             self._waiting[table_id] = list(found)
@@ -68,7 +68,7 @@ class OrderedRatification:
         return any(self._ready.values())
 
     def ratified_version(self, table_id: str) -> int:
-        """The newest version of the table that counts, after `run`."""
+        """Return the newest ratified version of the table after `run`."""
         return int(self.rows[table_id].ratified_version) + len(self._ready[table_id])
 
     def _step(self, table_id: str) -> bool:
@@ -91,7 +91,7 @@ class OrderedRatification:
         return waiting[done] if done < len(waiting) and waiting[done].version == expected else None
 
     def _joined(self, txn_id: str) -> list[str]:
-        """The tables of the transaction, where it is next and staged in each of them; else none."""
+        """Return the tables of the transaction if it is staged and next in each table, else none."""
         table_ids = self.tables_of.get(txn_id)
         if table_ids is None:
             table_ids = [commit.table_id for commit in rows_of(self.connection, [txn_id])[txn_id]]
@@ -116,13 +116,13 @@ class OrderedRatification:
 def save_ratified(
     connection: Connection, table_id: str, version: int, timestamp_ms: int, mark: int | None, change: int
 ) -> None:
-    """Let `version` be the newest of the table that counts."""
+    """Record `version` in the row of its table: the newest ratified version."""
     values = dict(zip(_RATIFIED, (version, timestamp_ms, mark, change), strict=True))
     connection.execute(_UPDATE_RATIFIED, {"of_table": table_id, **values})
 
 
 def decide(connection: Connection, txn_ids: Iterable[str]) -> None:
-    """Let transactions count, whose commits do: what they kept from others is free."""
+    """Mark transactions with ratified commits, and release their locks and timestamp reservations."""
     found = sorted(txn_ids)
     if found:
         connection.execute(_DECIDE, {"txn_ids": found})

@@ -1,4 +1,4 @@
-"""The files of commits: made of what was asked for and given, put under the names that they were given, taken away.
+"""Staged files of commits: builds their content, writes and deletes them.
 
 Source: managed-commits.md "Commit Files"; docs/commit-owner.md "What happens in a commit".
 """
@@ -25,13 +25,13 @@ _MOST_PUTS = 16
 
 @dataclass(frozen=True, slots=True)
 class StagedContent:
-    """What is to be staged, and by table what is in its files."""
+    """Commits to stage, with the content of their files by table."""
 
     staged: StagedCommits
     data: Mapping[str, bytes]
 
     def answer(self, response: TransactionResponse) -> TransactionResponse:
-        """The answer with what is in the files."""
+        """Return the response with the content of the files."""
         commits = {
             table_id: replace(answer, commit=replace(answer.commit, data=self.data[table_id]))
             for table_id, answer in response.commits.items()
@@ -40,7 +40,7 @@ class StagedContent:
 
 
 def content_of(attempt: Attempt, given: VersionsAllocated) -> StagedContent:
-    """The files of an attempt that was given versions."""
+    """Return the files of an attempt with allocated versions."""
     request = attempt.request
     table_ids = sorted(write.table_id for write in request.writes)
     data, files = {}, []
@@ -54,7 +54,7 @@ def content_of(attempt: Attempt, given: VersionsAllocated) -> StagedContent:
 
 
 def put(store_of: StoreOf, fences: Fences | None, files: StagedContent) -> None:
-    """Put the files. Raises StorageError; whatever is put then, no record will ever name it."""
+    """Write the files. Raises StorageError. After an error, no record will refer to the written files."""
     parts = files.staged.files
     stores = [store_of(part.table_id) for part in parts]
 
@@ -73,7 +73,7 @@ def put(store_of: StoreOf, fences: Fences | None, files: StagedContent) -> None:
 
 
 def delete(store_of: StoreOf, staged: StagedCommits) -> None:
-    """Take the files away, as far as that goes well."""
+    """Delete the files, best effort: storage errors are ignored."""
     for part in staged.files:
         with suppress(StorageError):
             store_of(part.table_id).delete([staged_path(part.file_name)])
