@@ -1,1 +1,1 @@
-"""The owner's database: connections, tables, migrations, whose turn it is to write."""
+"""Database of the owner: connections, tables, migrations, and the queue of writers."""

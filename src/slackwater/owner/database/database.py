@@ -1,4 +1,4 @@
-"""The database that holds the owner's state: SQLite or PostgreSQL, short transactions, migrations.
+"""Database with the owner's state: SQLite or PostgreSQL, short transactions, migrations.
 
 Source: docs/commit-owner.md.
 """
@@ -36,28 +36,28 @@ from slackwater.owner.database.writer_queue import WriterQueue
 T = TypeVar("T")
 
 HEAD = "0004"
-"""The newest revision in `migrations/`."""
+"""Newest revision in `migrations/`."""
 PATIENCE_S = 10.0
-"""For how long a database that does not answer is asked again."""
+"""Maximum duration of retries if the database does not respond."""
 
 TURN_S = 20.0
-"""For how long a write to a SQLite database waits for others'."""
+"""Maximum wait for other writers before a write to a SQLite database."""
 
 _SCHEMA = "slackwater"
 _FIRST_WAIT_S = 0.02
 _LONGEST_WAIT_S = 0.5
 _BUSY_MS = 10_000
-# PostgreSQL: serialization failure, deadlock, a lock or a statement that took too long, a server that only reads yet.
+# PostgreSQL: serialization failure, deadlock, lock timeout, statement timeout, read-only server.
 _TRY_AGAIN = frozenset({"40001", "40P01", "55P03", "57014", "25006"})
 _TOO_LONG = frozenset({"55P03", "57014"})
-# What PostgreSQL does to a process that stops in the middle of a transaction, and to those that wait for it.
+# PostgreSQL ends the transaction of a suspended process, and the wait for such a transaction.
 _SERVER_LIMITS = {
     "lock_timeout": 8_000,
     "statement_timeout": 60_000,
     "idle_in_transaction_session_timeout": 5_000,
 }
-# The cluster, the database in it, and the timeline: one that was restored from a dump is another database, one from a
-# base backup and its archive goes on in another timeline. The control file names that only after a checkpoint.
+# Cluster, database and timeline. A restored dump is another database, a restored base backup another timeline. The
+# timeline comes from the WAL position, because the control file has it only after a checkpoint.
 _POSTGRES_MARK = sa.text(
     "SELECT (SELECT system_identifier FROM pg_control_system()) || ':' || oid || ':' || "
     "left(pg_walfile_name(pg_current_wal_lsn()), 8) FROM pg_database WHERE datname = current_database()"
@@ -67,16 +67,16 @@ _IN_TRANSACTIONS = sa.text(
     "xact_start AS since FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() "
     "AND xact_start < now() - interval '1 second' ORDER BY xact_start LIMIT 5"
 )
-# Alembic keeps what it works at in its modules: two threads that open a database of theirs must not meet there.
+# Alembic has global state, so two threads must not migrate at the same time.
 _MIGRATING = threading.Lock()
 _log = logging.getLogger(__name__)
 
 
 class Database:
-    """Runs transactions; each must be right to run again where it is not known whether it counted.
+    """Runs database transactions. Each must be safe to repeat after an unknown outcome.
 
-    Reads see one state. Writes exclude each other as far as they touch the same rows: wholly on SQLite, where a queue
-    of the operating system keeps the order fair.
+    Reads see one state. Writes of the same rows exclude each other. On SQLite all writes exclude each other, and a
+    queue of the operating system ensures a fair order.
     """
 
     def __init__(
@@ -87,11 +87,15 @@ class Database:
         group: str | None = None,
         turn_s: float = TURN_S,
     ) -> None:
-        """`url` is SQLAlchemy's: `sqlite:////data/lake/owner.db`, `postgresql://user@host/database`.
+        """Open the database `url`, such as `sqlite:////data/lake/owner.db`, `postgresql://user@host/database`.
 
-        The file of a SQLite database is for this user alone, or also for `group`. A write to it waits at most `turn_s`
-        seconds for those of others. Raises InvalidArgument for another database, UnsupportedFeature where a newer
-        version has migrated it, CommitOwnerUnavailable.
+        `url` has the form of SQLAlchemy. Only this user can open the file of a SQLite database, or also `group`. A
+        write to SQLite waits at most `turn_s` seconds for other writes.
+
+        Raises:
+            InvalidArgument: If `url` is of another database.
+            UnsupportedFeature: If a newer version has migrated the database.
+            CommitOwnerUnavailable: If the database does not respond.
         """
         self._patience_s = patience_s
         self._sleep = sleep
@@ -111,23 +115,23 @@ class Database:
 
     @property
     def name(self) -> str:
-        """The database for messages, without user, password and what its query says."""
+        """Name of the database for messages, without user, password and query values."""
         return without_secrets(self._engine.url.render_as_string(hide_password=True))
 
     @property
     def url(self) -> str:
-        """Where it is, with all that is needed to open it: for other processes of this user, and for no message."""
+        """URL with everything needed to open the database. For other processes of this user, never for messages."""
         return self._engine.url.render_as_string(hide_password=False)
 
     def read(self, work: Callable[[Connection], T]) -> T:
-        """What `work` answers in a transaction that changes nothing. Raises CommitOwnerUnavailable."""
+        """Return the result of `work` in a read-only transaction. Raises CommitOwnerUnavailable."""
         return self._patiently(lambda: self._run(work, "BEGIN", durable=False))
 
     def write(self, work: Callable[[Connection], T], durable: bool = True) -> T:
-        """What `work` answers in a transaction that then counts, all or nothing; an error of it undoes everything.
+        """Return the result of `work` in a transaction that commits all changes. An error of `work` undoes all.
 
-        Without `durable` a power cut may undo it, a killed process does not. It is run again where its outcome is not
-        known. Raises CommitOwnerUnavailable: then that stays open, unless the error `changed_nothing`.
+        Without `durable` a power failure may undo the commit, but a process crash does not. `work` runs again after an
+        unknown outcome. Raises CommitOwnerUnavailable with an unknown outcome, unless the error has `changed_nothing`.
         """
 
         def once() -> T:
@@ -137,15 +141,15 @@ class Database:
         return self._patiently(once)
 
     def mark(self) -> str:
-        """What tells this database from every copy of it. Raises CommitOwnerUnavailable."""
+        """Return a mark that differs between this database and every copy. Raises CommitOwnerUnavailable."""
         if self.is_sqlite:
             return str(Path(self._engine.url.database or "").stat().st_ino)
         return self.read(lambda c: str(c.execute(_POSTGRES_MARK).scalar_one()))
 
     def backup(self, path: str | os.PathLike[str]) -> None:
-        """Write a copy of a SQLite database to the file `path`, which is not there: one state, while others write.
+        """Write a copy of a SQLite database to the new file `path`: one consistent state during writes.
 
-        Raises InvalidArgument for PostgreSQL, which has tools of its own, and for a file that is there.
+        Raises InvalidArgument for PostgreSQL, which has its own tools, and for an existing file.
         """
         if not self.is_sqlite:
             raise InvalidArgument(f"{self.name} is backed up by what PostgreSQL has for that: pg_dump, or its archive")
@@ -157,13 +161,13 @@ class Database:
         with self._engine.connect() as connection, contextlib.closing(sqlite3.connect(part)) as copy:
             source: Any = connection.connection.driver_connection
             source.backup(copy)
-            # A process that opens the copy as the lake's database checks whether the tables are newer.
+            # With this mark, a process that opens the copy as the lake's database checks for newer tables.
             copy.execute("UPDATE owner SET database_mark = 'copy'")
             copy.commit()
         part.rename(target)
 
     def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         self._engine.dispose()
         if self._turns is not None:
             self._turns.close()
@@ -172,7 +176,7 @@ class Database:
         with self._engine.connect() as connection:
             connection.execution_options(slackwater_begin=begin, slackwater_durable=durable)
             if begin == "BEGIN" and not self.is_sqlite:
-                # Statements of one transaction would each see what others have committed since.
+                # Otherwise each statement of the transaction would see newer commits.
                 connection.execution_options(isolation_level="REPEATABLE READ")
             with connection.begin():
                 return work(connection)
@@ -188,8 +192,8 @@ class Database:
                     raise
                 is_certain = is_certain and _is_lock(error)
                 failed = failed or time.monotonic()
-                # What a server, or SQLite, waited for a lock counts as well; what a transaction did until it was cut
-                # off does not: it is tried again.
+                # Waiting for a lock in the server or in SQLite uses up the time. The run time of an interrupted
+                # transaction does not.
                 since = started if _is_lock(error) else failed
                 if max(waited, time.monotonic() - since) >= self._patience_s:
                     raise self._unavailable(error, is_certain) from error
@@ -211,7 +215,7 @@ class Database:
         return found
 
     def _lock_holders(self) -> str:
-        """Who may be in the way, as far as the database tells."""
+        """Return a description of processes with open transactions, if known to the database."""
         unknown = "look for processes that have it open and are stopped"
         if self.is_sqlite:
             return unknown
@@ -234,7 +238,7 @@ class Database:
         self.write(self._upgrade)
 
     def _upgrade(self, connection: Connection) -> None:
-        # Only a process that migrates pays for loading it.
+        # Imported here, because only a migration needs it.
         from alembic import command
         from alembic.config import Config
 
@@ -251,7 +255,7 @@ class Database:
 
 
 def sqlite_file(url: str) -> Path | None:
-    """The file of a SQLite database, None for another. Raises InvalidArgument."""
+    """Return the file of a SQLite database, None for another database. Raises InvalidArgument."""
     engine = _engine(url)
     return Path(engine.url.database or "") if engine.dialect.name == "sqlite" else None
 
@@ -260,7 +264,7 @@ def _engine(url: str) -> Engine:
     try:
         parsed = sa.make_url(url)
     except ArgumentError as error:
-        # The text may hold a password.
+        # The message omits the URL, because it may contain a password.
         raise InvalidArgument(
             "the database's URL cannot be read: expected sqlite:////path or postgresql://host/database"
         ) from error
@@ -292,7 +296,7 @@ def _engine(url: str) -> Engine:
 
 def _configure_sqlite(connection: Any, record: Any) -> None:
     del record
-    # Transactions are begun by hand: the driver would only begin them at the first write, as readers.
+    # Transactions are started explicitly, because the driver would start them at the first write only, in read mode.
     connection.isolation_level = None
     for statement in ("PRAGMA journal_mode = WAL", f"PRAGMA busy_timeout = {_BUSY_MS}", "PRAGMA foreign_keys = ON"):
         connection.execute(statement).close()
@@ -315,7 +319,7 @@ def _revision(connection: Connection) -> str | None:
 
 
 def _may_pass(error: SQLAlchemyError) -> bool:
-    """Whether the same may go well a moment later: no connection, a lock, a deadlock."""
+    """Return whether a retry may succeed: no connection, a lock, a deadlock."""
     if not isinstance(error, DBAPIError):
         return isinstance(error, sa.exc.TimeoutError)
     if error.connection_invalidated or getattr(error.orig, "sqlstate", None) in _TRY_AGAIN:
@@ -324,14 +328,14 @@ def _may_pass(error: SQLAlchemyError) -> bool:
 
 
 def _is_lock(error: SQLAlchemyError) -> bool:
-    """Whether the transaction ended since it waited for others for too long: it has changed nothing."""
+    """Return whether the transaction timed out waiting for a lock. In this case it changed nothing."""
     original = getattr(error, "orig", None)
     if isinstance(original, sqlite3.Error):
-        # Python 3.10 does not tell the code.
+        # Compare the text, because Python 3.10 does not have the error code.
         return "is locked" in str(original)
     return getattr(original, "sqlstate", None) in _TOO_LONG
 
 
 def _cause(error: SQLAlchemyError) -> str:
-    """The driver's words, without the statement and its values, and without secrets."""
+    """Return the driver's message without the statement, its values and secrets."""
     return without_secrets(str(getattr(error, "orig", None) or type(error).__name__).strip().partition("\n")[0])

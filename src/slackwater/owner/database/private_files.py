@@ -1,6 +1,6 @@
-"""Files of a lake that no other user of the machine may open: who can open a lock file can hold the lock.
+"""Private files of a lake: other users of the machine cannot open them, because an open lock file can be locked.
 
-SQLite gives the files beside a database (`-wal`, `-shm`, `-journal`) the mode of the database.
+SQLite creates the files next to a database (`-wal`, `-shm`, `-journal`) with the mode of the database.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from slackwater.errors import CommitOwnerUnavailable, InvalidArgument
 
 
 def create_private(path: Path, group: str | None = None, like: Path | None = None) -> int:
-    """Open the file for reading and writing, made where it is not there: for this user alone, or also for `group`.
+    """Open the file for reading and writing, created if missing: for this user only, or also for `group`.
 
-    What the umask is makes no difference. One that is there is closed to others where it is this user's; with a
-    `group` it is the group's then. A new one is for those that `like` is for, where that is given. Raises
-    InvalidArgument for a group that this user cannot give files to, CommitOwnerUnavailable where it cannot be opened.
+    The mode is independent of the umask. An existing file of this user becomes inaccessible to other users, and with
+    `group` its group is set. A new file gets the mode of `like`, if provided. Raises InvalidArgument if this user
+    cannot set the group, CommitOwnerUnavailable if the file cannot be opened.
     """
     try:
         return _opened(path, group, like)
@@ -29,9 +29,9 @@ def create_private(path: Path, group: str | None = None, like: Path | None = Non
 
 
 def create_private_directory(path: Path, group: str | None = None) -> None:
-    """Make the directory where it is not there: for this user alone, or also for `group`, whose the files in it are.
+    """Create the directory if missing: for this user only, or also for `group`.
 
-    Raises as `create_private`.
+    With `group`, new files in the directory belong to the group. Raises the errors of `create_private`.
     """
     if path.is_dir():
         return

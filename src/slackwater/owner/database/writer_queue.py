@@ -1,6 +1,6 @@
-"""Whose turn it is to write to a SQLite database: a queue of the operating system, waited in for so long and no longer.
+"""Fair lock for SQLite writers, based on flock(2), with a timeout.
 
-A process that is stopped during its turn keeps all others from theirs, until it goes on or ends.
+A process suspended while it holds the lock blocks all other writers until it continues or exits.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from slackwater.owner.database.private_files import create_private
 
 try:
     import fcntl
-except ImportError:  # Windows: SQLite's own waiting has to do.
+except ImportError:  # Windows: only SQLite's own waiting is available.
     fcntl = None  # type: ignore[assignment]
 
 _STOPPED = ("T", "t")
 
 
 class WriterQueue:
-    """One writer at a time, of this process and of others on this machine, in the order of their coming."""
+    """Lock for one writer at a time among threads and processes of this machine, in the order of arrival."""
 
     def __init__(self, database: Path, patience_s: float) -> None:
-        """A file beside the database is locked, which is made where it is not there, for those that may write it."""
+        """Use a lock file next to the database, created if missing, with the access mode of the database."""
         self._database = database
         self._path = database.with_name(f"{database.name}.lock")
         self._patience_s = patience_s
@@ -33,7 +33,7 @@ class WriterQueue:
         self._pid = os.getpid()
 
     def __enter__(self) -> None:
-        """Raises CommitOwnerUnavailable where others keep it for too long, naming who: then nothing was done."""
+        """Acquire the lock. Raises CommitOwnerUnavailable with the lock holder after a timeout, without effect."""
         if not self._lock.acquire(timeout=self._patience_s):
             raise self._kept("another thread of this process")
         try:
@@ -51,14 +51,14 @@ class WriterQueue:
             self._lock.release()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the lock file."""
         if self._file is not None and self._pid == os.getpid():
             os.close(self._file)
         self._file = None
 
     def _lock_file(self) -> None:
         if self._file is None or self._pid != os.getpid():
-            # A lock belongs to the open file: one that a parent process opened would be shared with it.
+            # Reopen after a fork, because the lock belongs to the open file and would be shared with the parent.
             self._file, self._pid = create_private(self._path, like=self._database), os.getpid()
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -66,7 +66,7 @@ class WriterQueue:
             self._queue(self._file)
 
     def _queue(self, file: int) -> None:
-        """Wait in the system's queue: that cannot be told to end, so a thread of its own does."""
+        """Wait in the queue of the system, in a separate thread, because flock(2) cannot time out."""
         waiter = _Waiter(file)
         waiter.start()
         try:
@@ -79,7 +79,7 @@ class WriterQueue:
             raise
         if waiter.has_lock():
             return
-        # The thread has the file now, and lets go of it when its turn comes at last.
+        # The thread now owns the file and closes it after it acquires the lock.
         self._file = None
         raise self._kept(_holders(self._path))
 
@@ -93,7 +93,7 @@ class WriterQueue:
 
 
 class _Waiter(threading.Thread):
-    """Locks a file, however long that takes; where the caller gives up meanwhile, this thread closes the file."""
+    """Thread that locks a file. After a timeout of the caller, this thread closes the file."""
 
     def __init__(self, file: int) -> None:
         super().__init__(name="slackwater-turn", daemon=True)
@@ -110,7 +110,7 @@ class _Waiter(threading.Thread):
                 os.close(self._file)
 
     def has_lock(self) -> bool:
-        """Whether the file is locked; if not, it is given up."""
+        """Return whether the file is locked. If not, the caller abandons the file."""
         with self._decided:
             if not self._is_locked:
                 self._is_given_up = True
@@ -118,7 +118,7 @@ class _Waiter(threading.Thread):
 
 
 def _holders(path: Path) -> str:
-    """Who has the file locked, as far as the system tells."""
+    """Return a description of the processes with a lock on the file, if known to the system."""
     try:
         inode = str(path.stat().st_ino)
         lines = [line.split() for line in Path("/proc/locks").read_text(encoding="ascii").splitlines()]

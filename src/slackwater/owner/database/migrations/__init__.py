@@ -1,1 +1,1 @@
-"""How the owner's database came to be as `schema` says, one Alembic revision after the other."""
+"""Migrations of the owner's database to `schema`, a sequence of Alembic revisions."""

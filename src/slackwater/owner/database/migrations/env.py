@@ -1,4 +1,4 @@
-"""Alembic's entry: runs revisions on the connection that it is handed."""
+"""Alembic environment: runs revisions on the provided connection."""
 
 from __future__ import annotations
 
