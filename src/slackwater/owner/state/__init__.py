@@ -1,1 +1,1 @@
-"""What an owner keeps in its database: heads, promises, read timestamps, and its clock."""
+"""State of an owner in its database: log heads, timestamp reservations, read timestamps, and the clock."""

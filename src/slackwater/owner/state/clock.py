@@ -1,4 +1,4 @@
-"""Time, waiting and identities of an owner, and whether a process that holds something still lives."""
+"""Clock, waiting and identities of an owner, and detection of crashed lease holders."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 LEASE_MS = 30_000
-"""How long the holder of a lease counts as alive; a holder that needs longer renews it."""
-# States of a process that has ended, but whose parent has not fetched its status.
+"""Duration of a lease. A holder that needs more time renews the lease."""
+# States of an ended process before its parent has fetched the exit status.
 _ENDED = ("Z", "X")
 _STANDS_STILL_MS = 1000
 
 
 def this_process() -> str:
-    """`host:pid:start`, which no other process has, also where the system gives the number out again."""
+    """Return `host:pid:start`, unique even if the system reuses the process id."""
     return f"{socket.gethostname()}:{os.getpid()}:{_started(os.getpid())}"
 
 
 def system_ms() -> int:
-    """What this machine's clock says, in ms since the epoch."""
+    """Return the time of this machine's clock in ms since the epoch."""
     return time.time_ns() // 1_000_000
 
 
 class ClockPacing:
-    """How a process goes on from what it has seen of a time that is ahead of its own clock: for threads.
+    """Pace of a process whose time is ahead of its clock. Thread-safe.
 
-    A little slower than time passes, so that the lead is worked off in about ten times as long, and leases last hardly
-    longer than they are to; the last second of it stands still.
+    The time advances at 90 % of real time, so that the lead vanishes in about ten times its length. Leases last hardly
+    longer than intended. During the last second of the lead, the time does not advance.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._latest_ms = 0
-        # From when on it goes at its own pace, and what time it was then.
+        # Start of the slower pace: elapsed time and owner's time.
         self._since: tuple[int, int] | None = None
 
     def time(self, elapsed_ms: int, clock_ms: int, least_ms: int) -> int:
-        """What time it is where a clock says `clock_ms`, and it is `least_ms` at least.
+        """Return the time for the clock value `clock_ms`, at least `least_ms`.
 
-        `elapsed_ms` is from some beginning until now, however that clock was set.
+        `elapsed_ms` is the time since an arbitrary start, independent of clock settings.
         """
         with self._lock:
             given_ms = max(clock_ms, least_ms)
@@ -60,10 +60,10 @@ class ClockPacing:
 
 @dataclass(frozen=True)
 class OwnerClock:
-    """Passed in so that tests own it: ms since the epoch, seconds to wait, fresh UUIDs, this process's name.
+    """Clock of an owner: ms since the epoch, seconds to wait, new UUIDs, name of this process. Tests replace it.
 
-    `elapsed_ms` passes as time does, wherever the clock is set to; None: as the clock does, where it is not this
-    machine's.
+    `elapsed_ms` advances in real time, independent of clock settings. If None, it uses the monotonic clock for this
+    machine's clock, and the value of `now_ms` for any other clock.
     """
 
     now_ms: Callable[[], int] = system_ms
@@ -75,11 +75,11 @@ class OwnerClock:
 
     @property
     def is_machines(self) -> bool:
-        """Whether it is that of this machine, in place of which a server's that all share is better."""
+        """True for this machine's clock. A shared clock of a database server is preferable."""
         return self.now_ms is system_ms
 
     def goes_on(self, clock_ms: int, least_ms: int) -> int:
-        """What time it is for this process where a clock says `clock_ms`, and it is `least_ms` at least."""
+        """Return the time of this process for the clock value `clock_ms`, at least `least_ms`."""
         if self.elapsed_ms is not None:
             elapsed_ms = self.elapsed_ms()
         else:
@@ -88,7 +88,7 @@ class OwnerClock:
 
 
 def is_dead(holder: str) -> bool:
-    """Whether `holder` was a process of this machine and has ended; False for another machine: that is not known."""
+    """Return whether `holder` was a process of this machine and has ended. False for other machines: unknown."""
     parts = holder.rsplit(":", 2)
     if len(parts) != 3 or parts[0] != socket.gethostname() or not parts[1].isdigit():
         return False
@@ -105,11 +105,11 @@ def is_dead(holder: str) -> bool:
 
 
 def _started(pid: int) -> str:
-    """When the process began, in the system's own unit; `0` where the system does not tell, `ended` for a zombie."""
+    """Return the start time of the process, in the system's unit. `0` if unknown, `ended` for a zombie."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
     except OSError:
         return "0"
-    # The name may hold anything; what follows its bracket is the state, then numbers.
+    # Split after the last bracket, because the process name may contain anything. The state and numbers follow.
     fields = text.rpartition(")")[2].split()
     return "ended" if fields[0] in _ENDED else fields[19]

@@ -1,4 +1,4 @@
-"""A request's actions as the commit that they become: its time, its version, the row ids of its files.
+"""Content of a commit, built from a request's actions: timestamp, version, row ids of its files.
 
 Source: in-commit-timestamps.md "Writer Requirements", delta-protocol.md "Writer Requirements for Row Tracking".
 """
@@ -18,17 +18,17 @@ from slackwater.protocol.features import row_tracking
 from slackwater.protocol.properties.properties import ICT_ENABLEMENT_TIMESTAMP, ICT_ENABLEMENT_VERSION
 
 TRANSACTION_TABLES = "transactionTables"
-"""In a `commitInfo`: the ids of the tables that its transaction writes, if several: all of it counts, or none."""
+"""Field of `commitInfo`: ids of all tables written by a transaction over several tables. All commit or none."""
 
 _MOVABLE = frozenset({"commitInfo", "add", "domainMetadata"})
 
 
 @dataclass(frozen=True, slots=True)
 class ContentFacts:
-    """What the owner must know of a commit to place it.
+    """Facts of a commit needed for the allocation of its version.
 
-    `is_change`: it sets protocol or metadata. `mark` is the row id high-water mark after it, None where it does not
-    speak of it; `first_row_id` the lowest row id that it gives out. `may_move`: the kinds of its actions allow it.
+    `is_change`: the commit sets protocol or metadata. `mark` is the row id high-water mark after the commit, None if
+    not set. `first_row_id` is its lowest new row id. `may_move`: the kinds of its actions allow a later version.
     """
 
     is_change: bool
@@ -38,7 +38,7 @@ class ContentFacts:
 
 
 def facts_of(actions: Sequence[Action], commit_id: str) -> ContentFacts:
-    """The facts of a commit. Raises InvalidArgument for actions that are no commit of `commit_id`."""
+    """Return the facts of a commit. Raises InvalidArgument if the actions do not form a commit of `commit_id`."""
     if not actions or not isinstance(actions[0].get("commitInfo"), Mapping):
         raise InvalidArgument("the first action of a commit to a managed table is its commitInfo")
     if actions[0]["commitInfo"].get("txnId") != commit_id:
@@ -65,12 +65,11 @@ def content(
     commit_version: int | None = None,
     table_ids: Sequence[str] = (),
 ) -> bytes:
-    """The file of the commit: `actions` with the owner's time, one JSON object a line.
+    """Return the file content of the commit: `actions` with the owner's timestamp, one JSON object per line.
 
-    `table_ids`: the tables of its transaction, which are named where they are several.
-
-    Where the commit was moved in a table with row ids, `shift` is added to those it gives out, and `commit_version` is
-    the version that their rows are from.
+    `table_ids` are the tables of its transaction, recorded if there are several. `shift` and `commit_version` apply to
+    a moved commit in a table with row ids. `shift` is added to its new row ids. `commit_version` is the version of the
+    rows.
     """
     lines = []
     for action in actions:
@@ -89,7 +88,7 @@ def content(
 
 
 def made_by(actions: Sequence[Action], name: str) -> list[Action]:
-    """`actions` whose `commitInfo` says that `name` did it, whatever it said before."""
+    """Return `actions` with the user `name` in `commitInfo`, replacing any other user."""
     return [
         {"commitInfo": {**action["commitInfo"], "userId": name, "userName": name}}
         if isinstance(action.get("commitInfo"), Mapping)
@@ -99,13 +98,13 @@ def made_by(actions: Sequence[Action], name: str) -> list[Action]:
 
 
 def timestamp_of(data: bytes) -> int:
-    """The in-commit timestamp in the file of a commit of ours, which its first line holds."""
+    """Return the in-commit timestamp from the first line of a commit file written by this package."""
     timestamp: int = orjson.loads(data[: data.index(b"\n")])["commitInfo"]["inCommitTimestamp"]
     return timestamp
 
 
 def enabled(action: Action, version: int, timestamp_ms: int) -> Action:
-    """The metadata; its record of since when commits have timestamps may be of this very commit."""
+    """Return the metadata, with the enablement timestamp if this commit enables in-commit timestamps."""
     configuration = action["metaData"].get("configuration") or {}
     if configuration.get(ICT_ENABLEMENT_VERSION) != str(version):
         return action
@@ -119,7 +118,7 @@ def enabled(action: Action, version: int, timestamp_ms: int) -> Action:
 
 def _stamped(action: Action, timestamp_ms: int, table_ids: Sequence[str]) -> Action:
     node: dict[str, Any] = {**action["commitInfo"], "inCommitTimestamp": timestamp_ms, "timestamp": timestamp_ms}
-    # No writer says of itself what would let a commit of another count.
+    # Only the owner sets this field, because a recovery uses it to decide on commits of other tables.
     node.pop(TRANSACTION_TABLES, None)
     if len(table_ids) > 1:
         node[TRANSACTION_TABLES] = list(table_ids)

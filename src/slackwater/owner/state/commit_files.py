@@ -1,4 +1,4 @@
-"""The files of commits in a table's `_delta_log`, staged and backfilled, as the owner writes and reads them.
+"""Commit files in a table's `_delta_log`, staged and backfilled: read and written by the owner.
 
 Source: managed-commits.md "Commit Files", "Commit Backfills".
 """
@@ -19,7 +19,10 @@ _MAX_PUTS = 3
 
 
 def stage(store: ObjectStore, file_name: str, data: bytes) -> None:
-    """Write a staged commit; no other writer has its name, so one that is there is its own. Raises StorageError."""
+    """Write a staged commit. Raises StorageError.
+
+    An existing file is from an earlier try, because the file name is unique.
+    """
     for attempt in range(_MAX_PUTS):
         try:
             put_assuming_single_writer(store, staged_path(file_name), data)
@@ -35,18 +38,18 @@ def stage(store: ObjectStore, file_name: str, data: bytes) -> None:
 
 
 def publish(store: ObjectStore, version: int, file_name: str, commit_id: str) -> bool:
-    """Copy a staged commit to `_delta_log` where no other is; whether it is there now, put by any writer.
+    """Copy a staged commit to `_delta_log` by put-if-absent, and return whether the commit is there.
 
-    False: another commit has that version. Raises StorageError; ObjectNotFound where the staged file is gone and was
-    not backfilled.
+    False if another commit has this version. Raises StorageError, ObjectNotFound if the staged file is missing without
+    a backfill.
     """
     try:
         copy_assuming_single_writer(store, staged_path(file_name), commit_path(version))
     except ObjectExists:
-        # By an earlier, or a concurrent, backfill of the same commit; or somebody went around the owner.
+        # Another backfill of the same commit wrote the file, or a foreign writer bypassed the owner.
         return is_published(store, version, file_name, commit_id)
     except ObjectNotFound:
-        # The staged file is cleaned up some time after its backfill.
+        # The staged file is deleted some time after the backfill.
         if transaction_at(store, version) is None:
             raise
         return is_published(store, version, file_name, commit_id)
@@ -54,7 +57,7 @@ def publish(store: ObjectStore, version: int, file_name: str, commit_id: str) ->
 
 
 def is_published(store: ObjectStore, version: int, file_name: str, commit_id: str) -> bool:
-    """Whether `_delta_log` holds this commit as `version`, rather than none or another."""
+    """Return whether `_delta_log` contains this commit in `version`, instead of none or another commit."""
     try:
         found = store.read(commit_path(version))
     except ObjectNotFound:
@@ -66,7 +69,7 @@ def is_published(store: ObjectStore, version: int, file_name: str, commit_id: st
 
 
 def versions_after(store: ObjectStore, version: int) -> list[int]:
-    """The versions after `version` that `_delta_log` holds, ascending."""
+    """Return the versions after `version` in `_delta_log`, ascending."""
     found = []
     for meta in store.list_from(LOG, commit_path(version) if version >= 0 else ""):
         file = parse_log_file(PurePosixPath(meta.path).name)
@@ -76,13 +79,13 @@ def versions_after(store: ObjectStore, version: int) -> list[int]:
 
 
 def backfilled_commit(store: ObjectStore, version: int) -> Commit:
-    """The commit `version` in `_delta_log`; the name of its staged file is not known any more."""
+    """Return the commit `version` in `_delta_log`, without the name of its staged file."""
     data = store.read(commit_path(version))
     return Commit(version, "", timestamp_of(data), len(data), data)
 
 
 def transaction_at(store: ObjectStore, version: int) -> str | None:
-    """The `txnId` of the commit `version` in `_delta_log`; None where there is no such commit, or it has none."""
+    """Return the `txnId` of the commit `version` in `_delta_log`, None without a commit or a `txnId`."""
     path = commit_path(version)
     try:
         data = store.read(path)

@@ -1,4 +1,4 @@
-"""Versions given back: of commits whose process is gone, that could not be staged, or that follow one of these.
+"""Release of allocated versions: after a crash of the process, after a failed staging, and of all later versions.
 
 Source: docs/commit-owner.md (a failed or expired stage frees its version: those queued behind it are allocated anew).
 """
@@ -16,9 +16,9 @@ from slackwater.owner.state.log_head import ALLOCATED, RATIFIED, locked_table
 
 
 def free_abandoned(connection: Connection, row: Row[Any], now_ms: int, is_dead: Callable[[str], bool]) -> bool:
-    """Free the versions from the first on that will not be ratified any more; whether there was one.
+    """Release all versions, starting at the first with an expired lease or a crashed process.
 
-    Those behind it hold its number in their names, so they are given out anew as well.
+    Return whether there was one. Later versions are also allocated again, because their file names contain the version.
     """
     waiting = connection.execute(
         sa.select(commits.c.version, commits.c.state, commits.c.holder, commits.c.until_ms)
@@ -33,7 +33,7 @@ def free_abandoned(connection: Connection, row: Row[Any], now_ms: int, is_dead: 
 
 
 def free_from(connection: Connection, row: Row[Any], version: int) -> None:
-    """Give back `version` and all later ones, none of which is ratified; those of one transaction go together."""
+    """Release `version` and all later versions, all unratified. Versions of one transaction are released together."""
     gone = (commits.c.table_id == row.table_id) & (commits.c.version >= version)
     txn_ids = connection.execute(
         sa.select(commits.c.txn_id).where(gone, commits.c.txn_id.is_not(None)).distinct()
@@ -65,10 +65,10 @@ def free_from(connection: Connection, row: Row[Any], version: int) -> None:
 
 
 def free_transaction(connection: Connection, txn_id: str) -> None:
-    """Give back every version of a transaction that is not ratified, and those behind them."""
+    """Release every unratified version of a transaction, and all later versions."""
     connection.execute(sa.delete(transactions).where(transactions.c.txn_id == txn_id, transactions.c.state != RATIFIED))
     while True:
-        # Where one table's versions go, those of others may go with them.
+        # The release in one table may release versions of further tables.
         sibling = connection.execute(
             sa.select(commits.c.table_id, commits.c.version)
             .where(commits.c.txn_id == txn_id, commits.c.state != RATIFIED)

@@ -1,4 +1,4 @@
-"""Work done for many at once: a call that comes while a batch is under way joins the next one."""
+"""Group commit: calls during a batch are processed together in the next batch."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class _Waiting(Generic[Q, A]):
 
 
 class GroupCommitQueue(Generic[Q, A]):
-    """Calls of many threads, answered together: `work` gets the questions and gives as many answers, in order.
+    """Groups the calls of many threads. `work` gets the questions, and returns one answer per question, in order.
 
-    What `work` raises, everyone in the batch is raised.
+    An error of `work` is raised in every call of the batch.
     """
 
     def __init__(self, work: Callable[[Sequence[Q]], Sequence[A]], most: int = 256) -> None:
@@ -36,7 +36,7 @@ class GroupCommitQueue(Generic[Q, A]):
         entry: _Waiting[Q, A] = _Waiting(question)
         with self._list_lock:
             self._waiting.append(entry)
-        # The thread that gets the turn works for all calls that came until then.
+        # The thread with the lock processes all calls queued so far.
         while not entry.done:
             with self._turn:
                 if not entry.done:

@@ -1,4 +1,4 @@
-"""The head of a table's log as the owner has it: the newest version given out, what follows it, whose turn it is.
+"""Head of a table's log in the owner's database: the newest allocated version, and the priority reservation.
 
 Source: docs/commit-owner.md (allocate); managed-commits.md "Commit Protocol".
 """
@@ -25,16 +25,16 @@ from slackwater.owner.state.commit_content import ContentFacts
 from slackwater.protocol.actions.file_names import staged_file_name
 
 TURN_MS = 1500
-"""For how long a commit that lost its version again is waited for."""
+"""Duration of a priority reservation, for a commit with repeated version conflicts."""
 
 ALLOCATED, STAGED, RATIFIED = "allocated", "staged", "ratified"
-"""The states of a commit's row, and of a transaction's."""
+"""States in the rows of commits and transactions."""
 OPEN = "open"
-"""The state of a transaction that was told what time it is."""
+"""State of a transaction with a request for the time."""
 
-# Statements that every commit runs are built once.
+# Built once, because every commit runs these statements.
 _LOCKED_TABLE = sa.select(tables).where(tables.c.table_id == sa.bindparam("of_table")).with_for_update()
-# In one order by everybody.
+# Every process locks rows in this order, so that no deadlock occurs.
 _LOCKED_TABLES = (
     sa.select(tables)
     .where(tables.c.table_id.in_(sa.bindparam("of_tables", expanding=True)))
@@ -56,7 +56,10 @@ _UPDATE_TURN = (
 
 @dataclass(frozen=True, slots=True)
 class Allocated:
-    """The version is the attempt's until its lease ends. `shift`: what its row ids move by, None where they stay."""
+    """An allocated version. It belongs to the attempt until its lease expires.
+
+    `shift` is added to its row ids, None if the row ids do not change.
+    """
 
     version: int
     timestamp_ms: int
@@ -66,9 +69,9 @@ class Allocated:
 
 @dataclass(frozen=True, slots=True)
 class AllocationClaim:
-    """Whose a commit is: its identity, that of the attempt (part of its file's name), the process, its lease's end.
+    """Identity of an allocated commit: commit, attempt (part of the file name), process and end of lease.
 
-    `txn_id`: of the transaction that decides for it; None where it stands alone.
+    `txn_id` identifies the deciding transaction, None for a single-table commit.
     """
 
     commit_id: str
@@ -80,7 +83,7 @@ class AllocationClaim:
 
 @dataclass
 class Head:
-    """The newest version that is given out, moved on by each further one."""
+    """The newest allocated version. Each allocation advances the head."""
 
     version: int
     timestamp_ms: int
@@ -89,17 +92,17 @@ class Head:
 
     @staticmethod
     def of(row: Row[Any]) -> Head:
-        """The head of the table of `row`."""
+        """Return the head of the table of `row`."""
         return Head(row.allocated_version, row.allocated_ms, row.allocated_mark, row.allocated_change)
 
     def may_be_followed(self, version: int, facts: ContentFacts, may_move: bool) -> bool:
-        """Whether a commit that wants `version` may follow commits that its author did not see."""
+        """Return whether a request for `version` may follow commits unknown to its writer."""
         if not (may_move and facts.may_move) or self.change >= version:
             return False
         return facts.first_row_id is None or self.mark is not None
 
     def give(self, version: int, facts: ContentFacts, file_id: str, timestamp_ms: int) -> Allocated:
-        """The next version for a commit that wanted `version`."""
+        """Return the next version for a request for `version`."""
         expected = self.version + 1
         shift = None
         if version < expected and facts.first_row_id is not None and self.mark is not None:
@@ -109,7 +112,7 @@ class Head:
     def advance(
         self, table_id: str, claim: AllocationClaim, facts: ContentFacts, allocated: Allocated
     ) -> dict[str, Any]:
-        """Move on to what was given; its row of `commits`."""
+        """Advance the head to an allocated version, and return the row for `commits`."""
         self.version, self.timestamp_ms = allocated.version, allocated.timestamp_ms
         if facts.mark is not None:
             self.mark = facts.mark + (allocated.shift or 0)
@@ -131,7 +134,7 @@ class Head:
         }
 
     def save(self, connection: Connection, table_id: str) -> None:
-        """Write it to the table's row."""
+        """Write the head to the table's row."""
         values = {
             "allocated_version": self.version,
             "allocated_ms": self.timestamp_ms,
@@ -143,49 +146,52 @@ class Head:
 
 @dataclass
 class PriorityReservation:
-    """Who goes next: a commit that must look at what others did would lose to a stream of appends for ever."""
+    """Reservation of the next version for one commit. Prevents its starvation behind a stream of appends."""
 
     commit_id: str | None
     until_ms: int
 
     @staticmethod
     def of(row: Row[Any]) -> PriorityReservation:
-        """Whose turn it is in the table of `row`."""
+        """Return the reservation in the table of `row`."""
         return PriorityReservation(row.turn_of, row.turn_until_ms)
 
     def is_of_another(self, commit_id: str, now_ms: int) -> bool:
-        """Whether `commit_id` has to wait; a turn that ends too late is of before the clock stepped back."""
+        """Return whether another commit has the reservation.
+
+        Ignores a reservation with its end too far in the future, because the clock was set back after its start.
+        """
         return now_ms < self.until_ms <= now_ms + TURN_MS and self.commit_id != commit_id
 
     def is_now_of(self, commit_id: str, now_ms: int) -> bool:
-        """Whether others have to wait for `commit_id`."""
+        """Return whether other commits must wait for `commit_id`."""
         return self.commit_id == commit_id and now_ms < self.until_ms <= now_ms + TURN_MS
 
     def record_loss(self, commit_id: str, now_ms: int) -> None:
-        """`commit_id` lost its version; where that happens to it again, it is its turn."""
+        """Record a version conflict of `commit_id`. The second conflict starts the reservation."""
         if self.commit_id == commit_id:
             self.until_ms = now_ms + TURN_MS
         elif not self.is_of_another(commit_id, now_ms):
             self.commit_id, self.until_ms = commit_id, 0
 
     def record_win(self, commit_id: str) -> None:
-        """`commit_id` has got a version."""
+        """Record an allocated version of `commit_id`. This ends its reservation."""
         if self.commit_id == commit_id:
             self.commit_id, self.until_ms = None, 0
 
     def save(self, connection: Connection, table_id: str) -> None:
-        """Write it to the table's row."""
+        """Write the reservation to the table's row."""
         values = {"turn_of": self.commit_id, "turn_until_ms": self.until_ms}
         connection.execute(_UPDATE_TURN, {"of_table": table_id, **values})
 
 
 def locked_table(connection: Connection, table_id: str) -> Row[Any] | None:
-    """The table's row, which no other writer changes before the transaction ends; None for an unknown table."""
+    """Return the table's row, locked until the end of the transaction. None for an unknown table."""
     return connection.execute(_LOCKED_TABLE, {"of_table": table_id}).first()
 
 
 def locked_tables(connection: Connection, table_ids: Iterable[str]) -> dict[str, Row[Any]]:
-    """The rows of the tables that are known, as `locked_table`, by id."""
+    """Return the locked rows of known tables by id. See `locked_table`."""
     wanted = sorted(table_ids)
     if len(wanted) == 1:
         row = locked_table(connection, wanted[0])
@@ -194,7 +200,7 @@ def locked_tables(connection: Connection, table_ids: Iterable[str]) -> dict[str,
 
 
 def rejection_reason(row: Row[Any]) -> SlackwaterError | None:
-    """What keeps the table of `row` from taking commits."""
+    """Return the reason why the table of `row` accepts no commits, None if it accepts commits."""
     if row.state in (TableState.RELEASING.value, TableState.RELEASED.value):
         return ProtocolChangedException(
             f"{row.location} was handed back to the file system: read the table again and repeat the work"
@@ -207,7 +213,7 @@ def rejection_reason(row: Row[Any]) -> SlackwaterError | None:
 
 
 def allocation_error(row: Row[Any], head: Head, version: int, max_backlog: int) -> SlackwaterError | None:
-    """What keeps a commit that wants `version` from being given one."""
+    """Return the reason why the request for `version` gets no version, None if it gets one."""
     refusal = rejection_reason(row)
     if refusal is not None:
         return refusal
@@ -226,5 +232,5 @@ def allocation_error(row: Row[Any], head: Head, version: int, max_backlog: int) 
 
 
 def commit_of(row: Row[Any]) -> Commit:
-    """A row of `commits` as what it is about."""
+    """Return the commit of a row of `commits`."""
     return Commit(row.version, row.file_name, row.timestamp_ms, row.size_bytes)

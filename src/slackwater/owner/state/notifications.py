@@ -1,4 +1,4 @@
-"""Waiting until something was ratified or given back, by this process or by another."""
+"""Waiting for ratified or released commits, of this process or of another."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ import threading
 from collections.abc import Callable
 
 FIRST_WAIT_S = 0.001
-"""How long is waited at first; each further time it is longer."""
+"""Duration of the first wait. Each further wait is longer."""
 DOUBT_EVERY = 10
-"""Whether those who come first are dead is asked when they have been waited for so often."""
+"""Number of waits between checks for crashed processes of earlier commits."""
 
 _LONGEST_WAIT_S = 0.02
 
 
 class ChangeNotifier:
-    """Wakes the threads of this process that wait; what other processes do is looked for again after a moment."""
+    """Wakes waiting threads of this process. A short timeout covers changes by other processes."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
 
     def notify(self) -> None:
-        """Something changed."""
+        """Wake the waiting threads after a change."""
         with self._changed:
             self._changed.notify_all()
 
     def wait(self, seconds: float) -> None:
-        """Wait for a change, at most `seconds`, and never long."""
+        """Wait for a change, at most `seconds`, and at most 20 ms."""
         with self._changed:
             self._changed.wait(min(_LONGEST_WAIT_S, seconds))
 
 
 class WaitLoop:
-    """One who waits for others again and again; now and then `doubt` sees to those who are gone."""
+    """Repeated waiting for other commits. From time to time, `doubt` handles crashed processes."""
 
     def __init__(self, changes: ChangeNotifier, doubt: Callable[[], None]) -> None:
         self._changes = changes
@@ -39,7 +39,7 @@ class WaitLoop:
         self._count = 0
 
     def wait(self, num_before: int = 0) -> None:
-        """Wait, longer than the time before, and for `num_before` who come first."""
+        """Wait, longer at each call and for a larger `num_before` (number of earlier commits)."""
         self._count += 1
         if self._count % DOUBT_EVERY == 0:
             self._doubt()

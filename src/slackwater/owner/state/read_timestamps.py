@@ -1,7 +1,7 @@
-"""The read timestamp table: for every set of items that share a slot, the latest timestamp of a transaction that read.
+"""Read timestamp table: the latest timestamp of a read, for each slot of items.
 
-A writer's timestamp must exceed those of the slots of what it writes. Items share slots by their hash, so an entry may
-be later than it need be, never earlier. Source: paper §4.1; docs/transactions.md.
+The timestamp of a write must exceed the entries of its items. Items share slots by hash, so an entry may be too late,
+but never too early. Source: paper §4.1; docs/transactions.md.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from slackwater.owner.api.transactions import Item
 from slackwater.owner.database.schema import owner, read_timestamps
 
 DEFAULT_SLOTS = 4096
-"""How many slots the table of a new owner has."""
+"""Number of slots for a new owner."""
 GREATEST_SLOTS = 1 << 20
 
 _LATEST = sa.select(read_timestamps).where(read_timestamps.c.slot.in_(sa.bindparam("slots", expanding=True)))
@@ -31,12 +31,15 @@ _RAISE_FLOOR = (
 
 
 def slot_of(item: Item, num_slots: int) -> int:
-    """The slot of an item; every process gives it the same."""
+    """Return the slot of an item, equal in every process."""
     return zlib.crc32(f"{item.table_id}\0{item.granule}".encode()) % num_slots
 
 
 def bit_vector(items: Iterable[Item], num_slots: int) -> int:
-    """What a transaction remembers of the items that it read, or wrote: bit i for slot i. Source: paper §4.1.1."""
+    """Return the bit vector of the items read or written by a transaction: bit i for slot i.
+
+    Source: paper §4.1.1.
+    """
     vector = 0
     for item in items:
         vector |= 1 << slot_of(item, num_slots)
@@ -44,7 +47,7 @@ def bit_vector(items: Iterable[Item], num_slots: int) -> int:
 
 
 def slots_in(vector: int) -> Iterator[int]:
-    """The slots of a bit vector, ascending."""
+    """Return the slots of a bit vector, ascending."""
     while vector:
         lowest = vector & -vector
         yield lowest.bit_length() - 1
@@ -53,9 +56,9 @@ def slots_in(vector: int) -> Iterator[int]:
 
 @dataclass
 class ReadTimestampTable:
-    """The entries that a piece of work needs; what it changes is written by `save`.
+    """Loaded entries of the read timestamp table. `save` writes the changes.
 
-    No slot is below `floor_ms`: what was in those that are gone, or were of a table of another size, is not after it.
+    `floor_ms` is the lower bound of all slots. It covers deleted entries, and entries of a table of another size.
     """
 
     num_slots: int
@@ -65,7 +68,7 @@ class ReadTimestampTable:
 
     @staticmethod
     def load(connection: Connection, num_slots: int, floor_ms: int, items: Iterable[Item]) -> ReadTimestampTable:
-        """The table with the entries of `items`."""
+        """Return the table with the entries of `items`."""
         wanted = sorted({slot_of(item, num_slots) for item in items})
         stamps: dict[int, int] = {}
         if wanted:
@@ -73,26 +76,26 @@ class ReadTimestampTable:
         return ReadTimestampTable(num_slots, floor_ms, stamps)
 
     def vector(self, items: Iterable[Item]) -> int:
-        """The bit vector of `items` in this table."""
+        """Return the bit vector of `items` in this table."""
         return bit_vector(items, self.num_slots)
 
     def latest(self, vector: int) -> int:
-        """The latest read of what is in the slots of `vector`: what writes it must have a greater timestamp."""
+        """Return the latest read of the slots in `vector`. A write must have a later timestamp."""
         return max((self._stamps.get(slot, 0) for slot in slots_in(vector)), default=0) if vector else 0
 
     def lower_bound(self, vector: int) -> int:
-        """As `latest`, and where an entry may have been dropped, what it was at most."""
+        """Return `latest`, or `floor_ms` if later, because entries may have been deleted."""
         return max(self.latest(vector), self.floor_ms) if vector else 0
 
     def record(self, vector: int, timestamp_ms: int) -> None:
-        """What is in the slots of `vector` was read by a transaction of `timestamp_ms`."""
+        """Record a read of the slots in `vector` at `timestamp_ms`."""
         for slot in slots_in(vector):
             if self._stamps.get(slot, 0) < timestamp_ms:
                 self._stamps[slot] = timestamp_ms
                 self._changed.add(slot)
 
     def save(self, connection: Connection) -> None:
-        """Write what was recorded; an entry that others moved further stays."""
+        """Write the recorded entries. A later entry of another transaction stays."""
         if not self._changed:
             return
         rows = [{"slot": slot, "timestamp_ms": self._stamps[slot]} for slot in sorted(self._changed)]
@@ -101,7 +104,7 @@ class ReadTimestampTable:
 
 
 def prune(connection: Connection, up_to_ms: int) -> None:
-    """Drop the entries up to `up_to_ms`; who wants such a timestamp is refused from then on.
+    """Delete the entries up to `up_to_ms`. Writes with such timestamps are rejected from then on.
 
     Source: paper §2.2 (garbage collection of read timestamps), §4.1.
     """
@@ -110,10 +113,10 @@ def prune(connection: Connection, up_to_ms: int) -> None:
 
 
 def resize(connection: Connection, num_slots: int | None, last_ms: int) -> None:
-    """Give the table `num_slots`; None keeps its size, or gives a new one the default size.
+    """Set the number of slots. None retains the size, or sets the default size for a new table.
 
-    Where the size changes, or it is not known what the entries were, all count as `last_ms`, the greatest timestamp
-    that was given. Source: paper §4.1.2. Raises InvalidArgument.
+    After a change of the size, or with unknown entries, `last_ms` is the lower bound of every slot (the greatest
+    allocated timestamp). Source: paper §4.1.2. Raises InvalidArgument.
     """
     if num_slots is not None and not 1 <= num_slots <= GREATEST_SLOTS:
         raise InvalidArgument(f"a read timestamp table has 1 to {GREATEST_SLOTS} slots, found {num_slots}")

@@ -1,6 +1,6 @@
-"""Where an owner's tables are: their URLs, how the database writes them down, and the roots that confine them.
+"""Stores of an owner's tables: URLs, their form in the database, and the permitted roots.
 
-A lake that is a directory can be moved: what is below it is written down relative to it.
+A lake directory can be moved, because locations below the lake's root are stored relative to it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from slackwater.storage.store import ObjectStore
 
 
 class TableStores:
-    """Opens the tables' stores. `root`: what locations are relative to; `roots`: where tables may be, None anywhere."""
+    """Store registry of the tables. Locations are relative to `root`. `roots` confine tables, None for no limit."""
 
     def __init__(
         self,
@@ -33,29 +33,29 @@ class TableStores:
 
     @property
     def root_url(self) -> str:
-        """The lake's root."""
+        """URL of the lake's root."""
         return self._root.url
 
     @property
     def storage_options(self) -> Mapping[str, str]:
-        """The credentials and settings with which tables are opened."""
+        """Credentials and settings used to open tables."""
         return self._options
 
     def written(self, location: str) -> str:
-        """How the database writes down the table at `location`. Raises InvalidArgument, PathNotAllowed."""
+        """Return the database form of `location`. Raises InvalidArgument, PathNotAllowed."""
         found = parse_location(location)
         self._require_allowed(found)
         inside = _below(found, self._root)
         return found.url if inside is None else inside
 
     def url(self, written: str) -> str:
-        """The URL of a table's root that is written down as `written`."""
+        """Return the URL of the table root with the database form `written`."""
         if written not in self._urls:
             self._urls[written] = self._location(written).url
         return self._urls[written]
 
     def store(self, written: str) -> ObjectStore:
-        """The store of a table. Raises PathNotAllowed where it lies outside the roots (by now)."""
+        """Return the store of a table. Raises PathNotAllowed if the location is now outside the roots."""
         location = self._location(written)
         self._require_allowed(location)
         with self._lock:
@@ -81,7 +81,7 @@ class TableStores:
 
 
 def _below(location: Location, root: Location) -> str | None:
-    """The path of `location` below `root`, which is not the root itself; None elsewhere."""
+    """Return the path of `location` below `root`, None if not below it or equal to it."""
     if (location.scheme, location.authority) != (root.scheme, root.authority):
         return None
     prefix = f"{root.key}/" if root.key else ""
@@ -90,7 +90,7 @@ def _below(location: Location, root: Location) -> str | None:
 
 
 def _real(location: Location) -> Location:
-    """The place that symbolic links lead to."""
+    """Return the location with symbolic links resolved."""
     if location.scheme != LOCAL:
         return location
     return Location(LOCAL, "", os.path.realpath("/" + location.key).strip("/"))

@@ -1,8 +1,9 @@
-"""Promises: times that transactions were told, kept free for them in the tables that they declared to write.
+"""Timestamp reservations: returned times reserved for transactions, in the tables declared for writing.
 
-Who would read or write such a table at or after the promised time waits until the transaction has ended; before
-that time, it does not wait. Waiting goes from later times to earlier ones, so there is no circle. Who has locked the
-table does not wait: then the promise may be broken. Source: docs/transactions.md (hold).
+The reservation blocks other reads and writes of such a table at or after the reserved time. They wait for the end of
+the transaction. With an earlier timestamp they do not wait. Only later timestamps wait for earlier ones, so no deadlock
+occurs. A transaction with a lock on the table does not wait and may break the reservation. Source: docs/transactions.md
+(hold).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _KEEP = (
 
 @dataclass(frozen=True, slots=True)
 class TimestampReservation:
-    """The transaction `txn_id` of the process `holder` may write the table at `timestamp_ms`."""
+    """A reservation: the transaction `txn_id` of the process `holder` may write the table at `timestamp_ms`."""
 
     txn_id: str
     table_id: str
@@ -38,11 +39,11 @@ class TimestampReservation:
 
     @property
     def order(self) -> tuple[int, str]:
-        """Who waits for whom: the later one."""
+        """Order of waiting: the later reservation waits for the earlier one."""
         return self.timestamp_ms, self.txn_id
 
     def blocker(self) -> BlockingLock:
-        """Who has what, for a message."""
+        """Return the reservation in the form of a lock, for messages."""
         return BlockingLock(
             self.txn_id, Item(self.table_id), LockMode.EXCLUSIVE, True, self.holder, since_ms=self.timestamp_ms
         )
@@ -51,7 +52,7 @@ class TimestampReservation:
 def active_reservations(
     connection: Connection, table_ids: Iterable[str], now_ms: int, is_dead: Callable[[str], bool]
 ) -> list[TimestampReservation]:
-    """The promises in these tables that count; those of transactions that are gone are forgotten."""
+    """Return the active reservations in these tables, and delete those of ended transactions."""
     found, gone = [], set()
     for row in connection.execute(_OF_TABLES, {"table_ids": sorted(set(table_ids))}):
         if row.until_ms < now_ms or is_dead(row.holder):
@@ -66,7 +67,7 @@ def active_reservations(
 def reserve(
     connection: Connection, txn_id: str, table_ids: Sequence[str], timestamp_ms: int, holder: str, now_ms: int
 ) -> None:
-    """Keep `timestamp_ms` free for the transaction in these tables, in place of what was promised to it before."""
+    """Reserve `timestamp_ms` for the transaction in these tables. Replaces its earlier reservations."""
     release(connection, txn_id)
     row = {"txn_id": txn_id, "timestamp_ms": timestamp_ms, "holder": holder, "until_ms": now_ms + LEASE_MS}
     if table_ids:
@@ -74,10 +75,10 @@ def reserve(
 
 
 def renew(connection: Connection, txn_id: str, now_ms: int) -> bool:
-    """Start the lease of the transaction's promises anew; whether it has any."""
+    """Renew the lease of the transaction's reservations, and return whether there are any."""
     return connection.execute(_KEEP, {"of_txn": txn_id, "new_until_ms": now_ms + LEASE_MS}).rowcount > 0
 
 
 def release(connection: Connection, *txn_ids: str) -> None:
-    """Forget what was promised to the transactions."""
+    """Delete the reservations of the transactions."""
     connection.execute(_RELEASE, {"txn_ids": txn_ids})

@@ -1,1 +1,1 @@
-"""Times that transactions ask for, and slices of all tables at one time."""
+"""Timestamp requests of transactions, and time slices of all tables."""

@@ -1,4 +1,4 @@
-"""Time slices: every table as of one instant, the same answer for ever; and the latest state of all of them.
+"""Time slices: a stable state of every table at one instant, and the latest state of all tables.
 
 Source: paper §1 (timeslice); docs/time-travel.md.
 """
@@ -49,10 +49,10 @@ _UNSETTLED = (
     .join(tables, (tables.c.table_id == commits.c.table_id) & (commits.c.version > tables.c.ratified_version))
     .distinct()
 )
-# What was promised to commit at a time that is to be decided.
+# Prepared transactions with an undecided timestamp.
 _VOTED = sa.select(prepared.c.txn_id).where(prepared.c.low_ms < sa.bindparam("at_ms"))
 _IN_TRANSFER = sa.select(tables.c.table_id).where(tables.c.transfer_version.is_not(None))
-# The newest version up to an instant, of the tables that have newer ones.
+# The newest version up to an instant, for tables with newer versions.
 _UP_TO = (
     sa.select(commits.c.table_id, sa.func.max(commits.c.version).label("version"))
     .join(tables, tables.c.table_id == commits.c.table_id)
@@ -66,12 +66,12 @@ _UP_TO = (
 )
 _MOST_WAITS = 6000
 TOLD_MS = 15_000
-"""For how long after it was told a time a transaction is waited for: less than a client waits for an answer."""
+"""Maximum wait for a transaction after its request for the time. Less time than a client waits for a response."""
 
 
 @dataclass(frozen=True, slots=True)
 class _InFlight:
-    """What may yet count as of an instant: tables with staged commits, transactions voted for, tables in transfer."""
+    """Possible commits up to an instant: tables with staged commits, prepared transactions, tables in transfer."""
 
     staged: Sequence[str]
     voted: Sequence[str]
@@ -79,9 +79,9 @@ class _InFlight:
 
 
 class TimeSlices:
-    """Answers which version of every table is the latest, or was at an instant.
+    """Returns the version of every table: the latest, or the version at an instant.
 
-    `resume` finishes the transfer of a table: whether its version counts is known only then.
+    `resume` completes the transfer of a table, because only then the outcome of its version is known.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class TimeSlices:
         self._changes = changes
 
     def cut(self, timestamp_ms: int | None = None) -> Cut:
-        """As `CommitOwner.cut`."""
+        """Return one state of all tables. See `CommitOwner.cut`."""
         if timestamp_ms is None:
             return self._database.read(self._latest)
         served_ms = self._database.read(lambda c: self._served(c, timestamp_ms))
@@ -123,7 +123,7 @@ class TimeSlices:
         return now.served_ms
 
     def _await_told(self, timestamp_ms: int) -> None:
-        """Serve the instant, once those who were told a time up to it have ended, or had as long as they get."""
+        """Serve the instant, after transactions with a returned time up to it have ended or timed out."""
         waits, ends_s = WaitLoop(self._changes, lambda: None), time.monotonic() + TOLD_MS / 1000
         waits_for_told = True
         while not self._database.write(lambda c, waits_on=waits_for_told: self._serve(c, timestamp_ms, waits_on)):  # type: ignore[misc]
@@ -132,9 +132,10 @@ class TimeSlices:
                 waits_for_told = time.monotonic() < ends_s
 
     def _serve(self, connection: Connection, timestamp_ms: int, waits_for_told: bool) -> bool:
-        """From now on no timestamp up to this one is given out; those that were are known when this is done.
+        """Block timestamps up to this instant from now on. All earlier allocations are known afterwards.
 
-        False where somebody was told one who is to be waited for: then others are told later ones only.
+        Return False if a transaction with such a reservation must be waited for. Other transactions then get later
+        times only.
         """
         begin_slice(connection)
         if waits_for_told and self._is_told(connection, timestamp_ms):
@@ -148,7 +149,7 @@ class TimeSlices:
         return has_conflicting_reservation(connection, timestamp_ms, now_ms - TOLD_MS, now_ms)
 
     def _settle(self, timestamp_ms: int) -> None:
-        """Wait until no commit of before then is under way."""
+        """Wait until no commit with a timestamp up to the instant is in progress."""
         under_way = _InFlight((), (), ())
 
         def doubt() -> None:
@@ -181,9 +182,9 @@ class TimeSlices:
     def _with_released(
         self, connection: Connection, timestamp_ms: int, found: Sequence[TableVersion]
     ) -> Sequence[TableVersion]:
-        """With the tables that were handed back after then, which their logs tell of: they keep their names."""
+        """Add the tables released after the instant. Their logs have the versions. They retain their names."""
         by_name = {table.name: table for table in found}
-        # Of several of one name that one had it then which was handed back first.
+        # Of several tables with one name, the first released table had the name at the instant.
         in_order = sorted(connection.execute(_RELEASED, {"at_ms": timestamp_ms}), key=lambda row: -row.allocated_ms)
         for row in in_order:
             by_name[row.name] = replace(self._version(row, None, None), is_released=True)

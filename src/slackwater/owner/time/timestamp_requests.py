@@ -1,4 +1,4 @@
-"""Requests for the current time: the range of a transaction, narrowed by the owner's clock and checked at once.
+"""Requests for the current time: narrow the timestamp range of a transaction by the owner's clock, and check it.
 
 Source: paper §3.2.1, §4.1.1 ("checking RTT: as soon as a transaction has a fully specified timestamp").
 """
@@ -25,7 +25,7 @@ from slackwater.owner.state.shared_clock import SharedTime
 from slackwater.owner.state.timestamp_reservations import active_reservations, renew, reserve
 
 KEPT_MS = 600_000
-"""Read timestamps are kept so long, for a transaction that wants a timestamp of then."""
+"""Retention of read timestamps, for transactions that request a timestamp of that age."""
 
 _LEASE_MS = 3_600_000
 _HEADS = sa.select(sa.func.max(tables.c.allocated_ms)).where(
@@ -46,23 +46,23 @@ _TOLD = sa.select(transactions.c.holder).where(
 
 
 class TimestampRequests:
-    """Answers what time it is."""
+    """Handles requests for the current time."""
 
     def __init__(self, database: Database, clock: OwnerClock) -> None:
         self._database = database
         self._clock = clock
 
     def narrow(self, request: TimeRequest) -> TimestampRange:
-        """As `CommitOwner.narrow`."""
+        """Narrow the range of a transaction. See `CommitOwner.narrow`."""
         if not 0 <= request.ahead_ms <= LONGEST_AHEAD_MS:
             raise InvalidArgument(
                 f"an answer is 0 to {LONGEST_AHEAD_MS} ms ahead of the clock, found {request.ahead_ms}"
             )
-        # What was promised is asked for again: the same answer.
+        # Not durable, because a client that repeats the request gets the same range.
         return self._database.write(lambda c: self._narrowed(c, request), durable=False)
 
     def keep(self, txn_id: str) -> bool:
-        """Whether the transaction was promised a time, and holds no locks; the promise is then kept on."""
+        """Renew the reservation of a transaction. Return whether it has a reservation and no locks."""
 
         def kept(connection: Connection) -> bool:
             time = SharedTime.of(connection, self._clock)
@@ -77,7 +77,7 @@ class TimestampRequests:
         items = [i for w in request.writes for i in checked(w.table_id, [w.granule] if w.granule else None)]
         items += [item for table_id in request.holds for item in checked(table_id, None)]
         time = SharedTime.of(connection, self._clock, items)
-        # What will be written is as good as written: the answer is after what was read of it, and written.
+        # Treat declared writes like writes: the time is after every read and write of these tables.
         written = sorted({item.table_id for item in request.writes} | set(request.holds))
         newest_ms = connection.execute(_HEADS, {"of_tables": written}).scalar() or 0 if written else 0
         now_ms = time.now_ms
@@ -86,7 +86,7 @@ class TimestampRequests:
         ]
         promised_ms = max((other.timestamp_ms for other in others), default=0)
         read_ms = time.reads.lower_bound(time.reads.vector(items))
-        # No transaction may write at a time that was read of as past, and one that is told a time may yet write.
+        # Timestamps up to a served time slice are excluded, because the transaction may still write.
         bounded = request.range.above(max(newest_ms, time.served_ms, read_ms, promised_ms))
         narrowed = bounded.narrowed(max(now_ms + request.ahead_ms, bounded.low_ms + 1), request.precision, request.zone)
         if narrowed.is_empty:
@@ -98,7 +98,10 @@ class TimestampRequests:
         return narrowed
 
     def _keep(self, connection: Connection, txn_id: str, narrowed: TimestampRange, now_ms: int) -> None:
-        """Read timestamps that this range can meet are kept; it is right without, but would be refused."""
+        """Record the range, so that the read timestamps needed for it are retained.
+
+        The result is correct without the record, but the transaction would be rejected.
+        """
         values = {
             "txn_id": txn_id, "state": OPEN, "low_ms": narrowed.low_ms, "high_ms": narrowed.high_ms, "pending": 0,
             "holder": self._clock.holder, "until_ms": now_ms + _LEASE_MS,
@@ -110,9 +113,9 @@ class TimestampRequests:
 
 
 def has_conflicting_reservation(connection: Connection, up_to_ms: int, since_ms: int, now_ms: int) -> bool:
-    """Whether a transaction that goes on was told, after `since_ms`, a time that allows no timestamp after `up_to_ms`.
+    """Return whether an active transaction requested the time after `since_ms` with a range up to `up_to_ms`.
 
-    Those of processes that are dead do not go on.
+    The range then allows no timestamp after `up_to_ms`. Transactions of crashed processes are not active.
     """
     found = connection.execute(_TOLD, {"up_to_ms": up_to_ms, "until_ms": since_ms + _LEASE_MS, "now_ms": now_ms})
     return not all(is_dead(row.holder) for row in found)
