@@ -1,8 +1,8 @@
-"""Two-phase locking for transactions over many tables: requests that wait, leases, and commits that were under way.
+"""Lock manager: two-phase locking for multi-table transactions, with waiting requests and leases.
 
-A lock belongs to its transaction until that ends. Its lease says how long the transaction counts as alive; a lease that
-has ended changes nothing until another wants the item, and then all locks of the transaction are gone: its next `lock`
-or `keep_alive` says so, and it cannot commit. Source: paper §3.1; docs/transactions.md.
+A lock belongs to its transaction until the end of the transaction. The lease defines how long the transaction counts as
+active. An expired lease has no effect until another transaction wants the item. The transaction then loses all its
+locks: its next `lock` or `keep_alive` raises an error, and it cannot commit. Source: paper §3.1; docs/transactions.md.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _HEADS = sa.select(tables.c.table_id, tables.c.name, tables.c.allocated_version,
 
 
 class LockManager:
-    """Locks for the transactions of this process and others; called from many threads, of a transaction one at a time.
+    """Locks for transactions of this process and of other processes. Thread-safe for one call per transaction.
 
-    What frees locks in a transaction of the database that does more notifies `changes` afterwards.
+    Database transactions that release locks together with other changes must notify `changes` afterwards.
     """
 
     def __init__(
@@ -48,10 +48,11 @@ class LockManager:
         self._changes = changes or ChangeNotifier()
 
     def lock(self, request: LockRequest) -> None:
-        """As `CommitOwner.lock`: when this returns, all items are locked, and no commit to their tables is under way.
+        """Lock the items. On return, no commit to their tables is in progress. See `CommitOwner.lock`.
 
-        After LockTimeout the transaction keeps what it held before, and what it got where only commits under way were
-        waited for; after DeadlockDetected it has no locks, and gets none. Raises InvalidArgument, TableNotFound.
+        After LockTimeout the transaction retains its earlier locks. It also retains the new locks if the wait was for
+        commits in progress. After DeadlockDetected it has no locks and gets none. Raises InvalidArgument,
+        TableNotFound.
         """
         if not request.timeout_s >= 0:
             raise InvalidArgument(f"the timeout of a lock is a number of seconds from 0, found {request.timeout_s}")
@@ -62,14 +63,14 @@ class LockManager:
             self._free(lambda c: lock_queue.release_as_victim(c, request.txn_id, read_clock(c, self._clock)))
             raise
         except BaseException:
-            # Of what broke off here others must not wait for the end of the lease.
+            # Withdraw now, so that other transactions do not wait for the lease to expire.
             with suppress(CommitOwnerUnavailable):
                 self._free(lambda c: lock_queue.withdraw(c, request.txn_id))
             raise
         self._settle(request, patience)
 
     def keep_alive(self, txn_id: str) -> None:
-        """Start the lease of the transaction's locks anew. Raises LockTimeout where it has none, or lost them."""
+        """Renew the lease of the transaction's locks. Raises LockTimeout if it has none or lost them."""
         if not self._database.write(lambda c: self.keep(c, txn_id), durable=False):
             raise LockTimeout(
                 f"transaction {txn_id} has no locks: its lease had ended and others wanted them, or it ended; run it "
@@ -77,7 +78,7 @@ class LockManager:
             )
 
     def keep(self, connection: Connection, txn_id: str) -> bool:
-        """As `lock_queue.keep`, for as long as a lease is."""
+        """Renew the lease of the locks for the duration of a lease. See `lock_queue.renew`."""
         now = SharedTime.of(connection, self._clock)
         is_kept = lock_queue.renew(connection, txn_id, now.now_ms + self._lease_ms, now.now_ms)
         if is_kept:
@@ -85,7 +86,7 @@ class LockManager:
         return is_kept
 
     def release(self, txn_id: str) -> None:
-        """Free all locks of the transaction."""
+        """Release all locks of the transaction."""
         self._free(lambda c: lock_queue.release(c, txn_id))
 
     def _acquire(self, request: LockRequest, patience: _WaitBudget) -> None:
@@ -105,7 +106,7 @@ class LockManager:
         return waiting
 
     def _await_change(self, request: LockRequest, waiting: LockWait, patience: _WaitBudget) -> None:
-        """Return where the request may be granted now, or it is time to doubt that the others live."""
+        """Return if the request may be granted now, or if it is time to check for crashed processes."""
         is_ours = any(blocker.holder == self._clock.holder for blocker in waiting.blockers)
         for _ in range(DOUBT_EVERY):
             if patience.is_over:
@@ -118,7 +119,7 @@ class LockManager:
                 return
 
     def _settle(self, request: LockRequest, patience: _WaitBudget) -> None:
-        """Wait until the versions that were given out before the locks were granted count, or are given back."""
+        """Wait until the versions allocated before the locks were granted are ratified or released."""
         table_ids = sorted({item.table_id for item in request.items})
         goals: dict[str, int] = {}
         looks = 0
@@ -165,7 +166,7 @@ class LockManager:
 
 
 class _WaitBudget:
-    """How long is waited, in growing steps: time that passed by the clock of the machine, or that was slept."""
+    """Time budget of a wait, in growing steps: the longer of elapsed time and slept time is used up."""
 
     def __init__(self, timeout_s: float) -> None:
         self._timeout_s = timeout_s
@@ -182,13 +183,13 @@ class _WaitBudget:
         return self._left_s <= 0
 
     def step_s(self) -> float:
-        """For how long to wait now."""
+        """Return the duration of the next wait in seconds."""
         step_s = max(0.0, min(self._step_s, self._left_s))
         self._step_s = min(2 * self._step_s, _LONGEST_WAIT_S)
         return step_s
 
     def sleep(self, sleep: Callable[[float], None]) -> None:
-        """Wait by `sleep`, which may pass time that the machine's clock does not know of."""
+        """Wait by `sleep`. A test may pass time unknown to the machine's clock."""
         step_s = self.step_s()
         sleep(step_s)
         self._slept_s += step_s

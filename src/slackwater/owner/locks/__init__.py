@@ -1,1 +1,1 @@
-"""Locks on tables and parts of them: who holds what, who waits, who gives way."""
+"""Locks on tables and granules: holders, waiting requests, deadlock detection."""

@@ -1,4 +1,4 @@
-"""Who gives way where transactions wait for each other's locks, and who has lost its locks. Source: paper §3.1."""
+"""Deadlock detection between lock requests, and detection of lost locks. Source: paper §3.1."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from slackwater.owner.api.transactions import Item, LockRequest
 from slackwater.owner.locks.lock_table import GAVE_WAY, Lock
 
 IsDead = Callable[[str], bool]
-"""Whether the process of that name is dead for certain."""
+"""Function: returns whether the named process has certainly ended."""
 
 _TOLD = 8
 
 
 def short_id(txn_id: str) -> str:
-    """Another's transaction for a message: who knows the whole id may end it."""
+    """Return a shortened transaction id for messages, because the full id allows ending the transaction."""
     return txn_id if len(txn_id) <= _TOLD else f"{txn_id[:_TOLD]}…"
 
 
@@ -30,25 +30,25 @@ def _deadlock(txn_id: str, others: Sequence[str] = ()) -> DeadlockDetected:
 
 @dataclass(frozen=True, slots=True)
 class LeaseJudge:
-    """Says who lost its locks if another wants them; all rows of a transaction have the same lease."""
+    """Determines which transactions lose their locks on request. All rows of a transaction have the same lease."""
 
     now_ms: int
     is_dead: IsDead
 
     def has_ended(self, lock: Lock) -> bool:
-        """Whether the lease is over or the process is dead."""
+        """Return whether the lease expired or the process ended."""
         return lock.until_ms < self.now_ms or self.is_dead(lock.holder)
 
     def have_ended(self, own: Collection[Lock]) -> bool:
-        """Whether all of them have."""
+        """Return whether the leases of all locks have ended."""
         return all(map(self.has_ended, own))
 
 
 def choose_victim(request: LockRequest, contested: Sequence[Lock], judge: LeaseJudge) -> str | None:
-    """Who gives way in a circle through this transaction, None where there is none.
+    """Return the deadlock victim in a deadlock cycle with this transaction, None without a cycle.
 
-    The oldest of a circle never does, so that every transaction is done at last. Raises DeadlockDetected where it is
-    this one.
+    The oldest transaction of a cycle is never the victim, so that every transaction completes eventually. Raises
+    DeadlockDetected if this transaction is the victim.
     """
     circle = _circle(request.txn_id, contested, judge)
     if not circle:
@@ -60,7 +60,7 @@ def choose_victim(request: LockRequest, contested: Sequence[Lock], judge: LeaseJ
 
 
 def _circle(txn_id: str, contested: Sequence[Lock], judge: LeaseJudge) -> list[str]:
-    """Transactions that wait each for the next, the last for the first, which is `txn_id`; empty where none do."""
+    """Return a wait-for cycle that starts at `txn_id`, in the order of waiting; empty if there is none."""
     by_item: dict[Item, list[Lock]] = {}
     wishes: dict[str, list[Lock]] = {}
     for lock in contested:
@@ -85,12 +85,12 @@ def _circle(txn_id: str, contested: Sequence[Lock], judge: LeaseJudge) -> list[s
 
 
 def are_waiting(own: Collection[Lock]) -> bool:
-    """Whether the transaction of these rows waits for a lock."""
+    """Return whether the transaction of these rows waits for a lock."""
     return any(lock.wanted for lock in own)
 
 
 def require_unmarked(txn_id: str, own: Iterable[Lock]) -> None:
-    """Raise DeadlockDetected where the transaction was to give way, LockTimeout where it lost its locks."""
+    """Raise DeadlockDetected if the transaction was a deadlock victim, LockTimeout if it lost its locks."""
     for lock in own:
         if lock.mark == GAVE_WAY:
             raise _deadlock(txn_id)

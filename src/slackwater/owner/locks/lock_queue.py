@@ -1,8 +1,8 @@
-"""The lock table: who holds which items, who waits for whom, and who gives way where they wait in a circle.
+"""Lock requests on the lock table: granting, queueing, deadlock victims.
 
-The functions run inside a transaction of the database that somebody else began. What is locked in the database is, in
-this order: rows of `tables` by their ids, the right to wait, rows of `locks`. The caller of `renew`, `release` or
-`conflicting_lock` has locked the rows of `tables` that it needs before. Source: paper §3.1; docs/transactions.md.
+The functions run in the caller's database transaction. The order of database locks is: rows of `tables` by id, the
+right to wait, rows of `locks`. The caller of `renew`, `release` or `conflicting_lock` has locked the necessary rows of
+`tables` before. Source: paper §3.1; docs/transactions.md.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from slackwater.owner.locks.lock_table import (
 from slackwater.owner.state.log_head import locked_tables
 
 PREPARED = "a prepared transaction"
-"""The holder of locks that no process has to keep alive."""
+"""Holder of locks without a process to keep them alive."""
 
 _MAX_ID_CHARS = 36
 _FOR_GOOD_MS = 2**62
@@ -55,15 +55,15 @@ _RENEW = sa.update(locks).where(_OF_TXN).values(until_ms=sa.bindparam("new_until
 _RELEASE = sa.delete(locks).where(locks.c.txn_id.in_(sa.bindparam("txn_ids", expanding=True)))
 _WITHDRAW_NEW = sa.delete(locks).where(_OF_TXN, locks.c.held == "", _IS_WAITING)
 _WITHDRAW_MORE = sa.update(locks).where(_OF_TXN, _IS_WAITING).values(wanted="")
-# Those who are about to wait look at each other one by one: else two could close a circle that neither sees.
+# Serializes waiting requests, because two concurrent requests could otherwise close a deadlock cycle unnoticed.
 _RIGHT_TO_WAIT = sa.text("SELECT pg_advisory_xact_lock(7303015)")
 
 
 @dataclass(frozen=True, slots=True)
 class BlockingLock:
-    """A transaction that holds `mode` of `item`, or where not `is_held` asked for it before.
+    """A blocking transaction: holds `mode` of `item`, or requested it earlier if not `is_held`.
 
-    `holder` is the process that asked for it; `since_ms` is when the transaction began.
+    `holder` is the requesting process, `since_ms` the start of the transaction.
     """
 
     txn_id: str
@@ -75,11 +75,11 @@ class BlockingLock:
 
     @property
     def description(self) -> str:
-        """Who has what, for a message that names the table by its id."""
+        """Description for messages, with the table id."""
         return self.described(self.item.table_id)
 
     def described(self, table_name: str) -> str:
-        """Who has what, for a message."""
+        """Return a description for messages, with `table_name`."""
         what = f"table {table_name}" if self.item.granule == WHOLE else f"{self.item.granule} of table {table_name}"
         since = datetime.fromtimestamp(self.since_ms / 1000, timezone.utc).isoformat(timespec="milliseconds")
         verb = "holds" if self.is_held else "waits for"
@@ -89,9 +89,9 @@ class BlockingLock:
 
 @dataclass(frozen=True, slots=True)
 class LockWait:
-    """What the request waits for; nothing can have changed while `blockers_of` answers what it did then, `seen`.
+    """A waiting request. Its situation is unchanged if `blockers_of` still returns `seen`.
 
-    But for leases that end and processes that die.
+    Exceptions are expired leases and crashed processes.
     """
 
     blockers: Sequence[BlockingLock]
@@ -101,15 +101,21 @@ class LockWait:
 def acquire(
     connection: Connection, request: LockRequest, holder: str, now_ms: int, until_ms: int, is_dead: IsDead
 ) -> LockWait | None:
-    """Lock all items of the request, or none of them: then the wish is on record, in the place of its first asking.
+    """Lock all items of the request, or record the request in the queue and return its blockers.
 
-    Called again with the same request until it answers None. What a wait ends for without a lock: `withdraw`. Of a
-    transaction one request counts at a time. All that it has is kept until about `until_ms`. An earlier request
-    that conflicts goes first, unless it waits for what this transaction holds of that very item already.
+    Repeat the call with the same request until the result is None. The queue position is the position of the first
+    call. Call `withdraw` after an unsuccessful wait. A transaction has one request at a time. The lease of its locks
+    ends at about `until_ms`. An earlier conflicting request goes first, unless it waits for a lock of this transaction
+    on the same item.
 
-    Transactions whose lease ended, or whose process is dead, lose all their locks where they are in the way. Raises
-    DeadlockDetected where this transaction is to give way: `release_as_victim` records that, since an error undoes the
-    transaction of the database. LockTimeout where it lost its locks before, TableNotFound, InvalidArgument.
+    Blocking transactions with an expired lease or a crashed process lose all their locks.
+
+    Raises:
+        DeadlockDetected: If this transaction is the victim. Then call `release_as_victim` in a new database
+            transaction, because the error undoes this one.
+        LockTimeout: If the transaction lost its locks before.
+        TableNotFound: If a table is unknown or released.
+        InvalidArgument: If the transaction id is empty or too long, or if a granule is too long.
     """
     _require_valid(request)
     asked = modes_for(request.items, LockMode.EXCLUSIVE if request.is_exclusive else LockMode.SHARED)
@@ -141,46 +147,46 @@ def acquire(
         victim = choose_victim(request, contested(connection), judge)
         if victim is None:
             return LockWait([blocker for _, blocker in blockers], blockers_of(connection, request))
-        # A circle that is no more, since others went on: looked at again.
+        # The deadlock cycle may have dissolved since, so check again.
         strip(connection, victim, GAVE_WAY, now_ms, are_waiting)
 
 
 def blockers_of(connection: Connection, request: LockRequest) -> frozenset[tuple[str, ...]]:
-    """What `acquire` would see: to be compared."""
+    """Return the lock state relevant for `acquire`, for comparisons."""
     asked = modes_for(request.items, LockMode.SHARED)
     return states(rows_on(connection, asked, request.txn_id))
 
 
 def withdraw(connection: Connection, txn_id: str) -> None:
-    """Wait no longer; what is held is kept."""
+    """Delete the waiting request. Existing locks stay."""
     connection.execute(_WITHDRAW_NEW, {"of_txn": txn_id})
     connection.execute(_WITHDRAW_MORE, {"of_txn": txn_id})
 
 
 def release_as_victim(connection: Connection, txn_id: str, now_ms: int) -> None:
-    """Free all locks of a transaction that is to give way; until its `release` it gets no others."""
+    """Release all locks of a deadlock victim. Before its `release`, the transaction gets no new locks."""
     strip(connection, txn_id, GAVE_WAY, now_ms, lambda _: True)
 
 
 def release(connection: Connection, *txn_ids: str) -> None:
-    """Forget all locks and wishes of transactions."""
+    """Delete all locks and requests of transactions."""
     connection.execute(_RELEASE, {"txn_ids": txn_ids})
 
 
 def pin(connection: Connection, txn_id: str) -> None:
-    """Let the transaction have its locks until they are released, whatever becomes of its process."""
+    """Retain the locks of the transaction until `release`, even after a crash of its process."""
     take_over(connection, txn_id, _FOR_GOOD_MS, PREPARED)
 
 
 def has_locks(connection: Connection, txn_id: str) -> bool:
-    """Whether the transaction holds or wants any lock, or has lost some and not ended."""
+    """Return whether the transaction has locks, waits for locks, or lost its locks without ending."""
     return connection.execute(_ANY_OWN, {"of_txn": txn_id}).first() is not None
 
 
 def renew(connection: Connection, txn_id: str, until_ms: int, now_ms: int) -> bool:
-    """Whether the transaction has all the locks that it was given, which are then kept until about `until_ms`.
+    """Renew the lease until about `until_ms`. Return whether the transaction still has all its locks.
 
-    False where it has none, or lost them: its lease had ended, or it was to give way.
+    False if it has no locks, or lost them after an expired lease or a deadlock.
     """
     own = rows_of(connection, txn_id)
     if not own or any(lock.mark for lock in own):
@@ -198,10 +204,10 @@ def conflicting_lock(
     now_ms: int,
     is_dead: IsDead,
 ) -> BlockingLock | None:
-    """The lock of another transaction that forbids a commit which read and wrote these items, None where none does.
+    """Return a lock of another transaction that blocks a commit with these reads and writes, None without one.
 
-    The whole of a table as what is written: it is not known which partitions. Locks that are only waited for forbid
-    nothing; those of transactions that ended are freed.
+    A write of a whole table means unknown partitions. Waiting requests do not block. Locks of ended transactions are
+    released.
     """
     needed = joined(modes_for(reads, LockMode.SHARED), modes_for(writes, LockMode.EXCLUSIVE))
     held = rows_on(connection, needed, txn_id or "", only_held=True)
@@ -242,7 +248,7 @@ def _wishes(
     holder: str,
     until_ms: int,
 ) -> list[Lock]:
-    """What the transaction has to get beyond what it holds."""
+    """Return the missing locks of the transaction."""
     held = {item: lock.held for item, lock in own.items()}
     places = [lock.place for lock in own.values() if lock.wanted]
     place = min(places) if places else 1 + max((lock.place for lock in rows), default=0)

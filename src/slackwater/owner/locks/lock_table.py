@@ -1,6 +1,6 @@
-"""Rows of the lock table: which item a transaction holds or wants, and in which mode.
+"""Rows of the lock table: modes held and requested by a transaction, for each item.
 
-A transaction has one row for each item. One that lost its locks has a single row with a mark, which locks nothing.
+A transaction has one row per item. After a loss of its locks, one row with a mark remains and locks nothing.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from slackwater.owner.database.schema import locks
 from slackwater.owner.locks.lock_modes import LockMode, are_compatible
 
 REMEMBERED_MS = 24 * 3_600_000
-"""For how long a transaction that lost its locks is told so; afterwards it is as one that never had any."""
+"""Duration for which a loss of locks is recorded. Afterwards the transaction looks like one without locks."""
 
-# In place of a wanted mode, in the one row that is left of a transaction which lost its locks.
+# Marks, stored in place of the requested mode in the remaining row after a loss of locks.
 GAVE_WAY, ENDED = "dl", "end"
 MARKS = (GAVE_WAY, ENDED)
-# Beyond that many granules the rows of whole tables are read.
+# With more granules, the rows of whole tables are read.
 _MANY_GRANULES = 500
 
 _OF_TABLES = locks.c.table_id.in_(sa.bindparam("table_ids", expanding=True))
@@ -64,7 +64,7 @@ _FORGET_MARKED = sa.delete(locks).where(_IS_MARKED, locks.c.until_ms < sa.bindpa
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """A row of `locks`; a row with a mark locks nothing."""
+    """A row of `locks`. A row with a mark locks nothing."""
 
     item: Item
     txn_id: str
@@ -78,7 +78,7 @@ class Lock:
 
     @staticmethod
     def of(row: Row[Any]) -> Lock:
-        """The lock that a row of the database holds."""
+        """Return the lock of a database row."""
         mark = row.wanted if row.wanted in MARKS else ""
         return Lock(
             Item(row.table_id, row.granule),
@@ -93,16 +93,16 @@ class Lock:
         )
 
     def key(self) -> dict[str, Any]:
-        """What names the row."""
+        """Return the key of the row."""
         return {"of_txn": self.txn_id, "of_table": self.item.table_id, "of_granule": self.item.granule}
 
     def state(self) -> dict[str, Any]:
-        """The columns that change."""
+        """Return the mutable columns."""
         held, wanted = (mode.value if mode else "" for mode in (self.held, self.wanted))
         return {"held": held, "wanted": self.mark or wanted, "place": self.place}
 
     def columns(self) -> dict[str, Any]:
-        """The whole row."""
+        """Return all columns of the row."""
         return {
             **self.state(),
             "table_id": self.item.table_id,
@@ -114,7 +114,7 @@ class Lock:
         }
 
     def blocks(self, wish: Lock) -> LockMode | None:
-        """The mode that is held, or was asked for before, which `wish` has to wait for; None where it has not."""
+        """Return the blocking mode (held, or requested earlier) for the request `wish`, None if not blocking."""
         if wish.wanted is None or self.item != wish.item or self.txn_id == wish.txn_id:
             return None
         if self.held is not None and not are_compatible(wish.wanted, self.held):
@@ -122,13 +122,16 @@ class Lock:
         if self.wanted is None or are_compatible(wish.wanted, self.wanted):
             return None
         if wish.held is not None and not are_compatible(self.wanted, wish.held):
-            # It waits for the one that wishes: to wait for it would be a circle.
+            # This lock waits for `wish` already, so that waiting for it would be a deadlock cycle.
             return None
         return self.wanted if (self.place, self.txn_id) < (wish.place, wish.txn_id) else None
 
 
 def rows_on(connection: Connection, items: Collection[Item], txn_id: str, only_held: bool = False) -> list[Lock]:
-    """The rows on `items`, and those of the transaction; with `only_held` what others hold. There may be more."""
+    """Return the rows on `items` and of the transaction, possibly more.
+
+    With `only_held`, return locks of other transactions only.
+    """
     if not items:
         return [] if only_held else rows_of(connection, txn_id)
     table_ids = sorted({item.table_id for item in items})
@@ -141,7 +144,7 @@ def rows_on(connection: Connection, items: Collection[Item], txn_id: str, only_h
 
 
 def rows_of(connection: Connection, txn_id: str) -> list[Lock]:
-    """The rows of the transaction, by item, which no other writer changes from now on."""
+    """Return the rows of the transaction, by item, locked until the end of the database transaction."""
     return _locks_of(connection.execute(_OWN, {"of_txn": txn_id}))
 
 
@@ -150,7 +153,7 @@ def _locks_of(rows: Iterable[Row[Any]]) -> list[Lock]:
 
 
 def states(found: Iterable[Lock]) -> frozenset[tuple[str, ...]]:
-    """What of these rows decides who may have what: to be compared."""
+    """Return the state of these rows that decides about locks, for comparisons."""
     return frozenset(
         (lock.item.table_id, lock.item.granule, lock.txn_id, lock.state()["held"], lock.state()["wanted"])
         for lock in found
@@ -166,7 +169,7 @@ def record(
     now_ms: int,
     until_ms: int,
 ) -> None:
-    """Make the rows of the transaction what it holds and `wanted`; earlier wishes are gone."""
+    """Write the rows of the transaction: its locks and the requests `wanted`. Earlier requests are deleted."""
     new = {item: replace(lock, wanted=None) for item, lock in own.items()} | {lock.item: lock for lock in wanted}
     gone = [lock.key() for lock in new.values() if lock.held is None and lock.wanted is None]
     changed = [
@@ -185,18 +188,18 @@ def record(
 
 
 def is_due(own: Iterable[Lock], now_ms: int, until_ms: int) -> bool:
-    """Whether half of the lease is over: not every sign of life is worth a write."""
+    """Return whether half of the lease is over, because not every heartbeat justifies a write."""
     return any(lock.until_ms < (now_ms + until_ms) // 2 for lock in own)
 
 
 def strip(connection: Connection, txn_id: str, mark: str, now_ms: int, may: Callable[[Collection[Lock]], bool]) -> bool:
-    """Free all locks of a transaction and mark it, where its rows still are such that one may; whether it was done."""
+    """Release all locks of a transaction and mark it, if its rows still satisfy `may`. Return whether done."""
     own = rows_of(connection, txn_id)
     if not own or any(lock.mark for lock in own):
         return True
     if not may(own):
         return False
-    # A process that waits for a row sees its change; it does not see a new row in place of a deleted one.
+    # Update one row instead of inserting a new one, because a process waiting for the row sees only an update.
     connection.execute(_MARK, {**own[0].key(), "mark": mark, "new_until_ms": now_ms + REMEMBERED_MS})
     connection.execute(_DELETE_UNMARKED, {"of_txn": txn_id})
     connection.execute(_FORGET_MARKED, {"now_ms": now_ms})
@@ -204,10 +207,10 @@ def strip(connection: Connection, txn_id: str, mark: str, now_ms: int, may: Call
 
 
 def contested(connection: Connection) -> list[Lock]:
-    """All rows on items that somebody waits for."""
+    """Return all rows on items with waiting requests."""
     return _locks_of(connection.execute(_CONTESTED))
 
 
 def take_over(connection: Connection, txn_id: str, until_ms: int, holder: str) -> None:
-    """Let the process `holder` have all locks of the transaction until `until_ms`."""
+    """Assign all locks of the transaction to the process `holder` until `until_ms`."""
     connection.execute(_TAKE_OVER, {"of_txn": txn_id, "new_until_ms": until_ms, "new_holder": holder})
