@@ -1,1 +1,1 @@
-"""What an owner tells of itself to people: who is at work, who waits for whom, what was committed lately."""
+"""Monitoring of an owner for people: active transactions, locks and waits, recent commits."""

@@ -1,4 +1,4 @@
-"""Who is at work at an owner, from its database: one look that changes nothing.
+"""Active transactions, locks and timestamp reservations of an owner, from a read-only query of its database.
 
 Source: docs/commit-owner.md "Serving"; paper §3.1 (locks), §4.1 (read timestamps), §4.2 (timestamp table).
 """
@@ -41,7 +41,7 @@ from slackwater.owner.state.clock import OwnerClock, is_dead
 from slackwater.owner.state.log_head import OPEN, RATIFIED
 from slackwater.owner.state.shared_clock import read_clock
 
-# Many more rows than are shown are not read either: an owner in trouble is asked, too.
+# Limits the rows read, because monitoring must also work for an overloaded owner.
 _MOST_READ = 20 * MOST_SHOWN
 _OPEN = sa.select(transactions).where(transactions.c.state != RATIFIED).limit(_MOST_READ)
 _COMMITTING = sa.select(commits).where(commits.c.state != RATIFIED).limit(_MOST_READ)
@@ -57,7 +57,7 @@ _IN_ONE_LIST = 500
 
 
 def activity(connection: Connection, clock: OwnerClock, is_gone: IsDead = is_dead) -> Activity:
-    """Who is at work now; `is_gone` says whether a process is dead for certain."""
+    """Return the current activity. `is_gone` returns whether a process has certainly ended."""
     now_ms = read_clock(connection, clock)
     look = _ActivityQuery(now_ms, cache(is_gone), _names(connection))
     held = [Lock.of(row) for row in connection.execute(_LOCKS)]
@@ -84,7 +84,7 @@ def activity(connection: Connection, clock: OwnerClock, is_gone: IsDead = is_dea
 
 @dataclass
 class _Open:
-    """What rows of several tables say of one transaction."""
+    """Facts about one transaction from the rows of several tables."""
 
     stage: TransactionPhase = TransactionPhase.OPEN
     tables: set[str] = field(default_factory=set)
@@ -104,7 +104,7 @@ class _ActivityQuery:
         return self.names.get(table_id, table_id)
 
     def ended(self, row: Row[Any] | Lock | _Open) -> bool:
-        """Whether its lease is over, or its process dead."""
+        """Return whether the lease expired, or the process has ended."""
         if row.until_ms is None:
             return False
         return bool(row.until_ms < self.now_ms) or (bool(row.holder) and self.is_gone(row.holder))

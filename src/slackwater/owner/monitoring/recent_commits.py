@@ -1,4 +1,4 @@
-"""The latest commits of all tables, newest first, with what their writers say of them. Source: docs/commit-owner.md."""
+"""The latest commits of all tables, newest first, with facts from their `commitInfo`. Source: docs/commit-owner.md."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LATEST = (
     .limit(sa.bindparam("most"))
 )
 _MOST_REMEMBERED = 4096
-# The owner puts `commitInfo` into the first line; one that is longer than this is not looked at.
+# The owner writes `commitInfo` into the first line. Longer lines are ignored.
 _LONGEST_LINE_BYTES = 256 * 1024
 
 
@@ -42,7 +42,7 @@ class _Said:
 
 
 class RecentCommitReader:
-    """Answers `recent_commits`; what a commit says of itself is read from its file once. Thread-safe."""
+    """Implements `recent_commits`. The `commitInfo` of a commit is read once and cached. Thread-safe."""
 
     def __init__(self, database: Database, store_of: Callable[[str], ObjectStore]) -> None:
         self._database = database
@@ -51,7 +51,7 @@ class RecentCommitReader:
         self._said: OrderedDict[tuple[str, int], _Said] = OrderedDict()
 
     def get(self, limit: int) -> list[RecentCommit]:
-        """As `CommitOwner.recent_commits`."""
+        """Return the latest commits. See `CommitOwner.recent_commits`."""
         if not 1 <= limit <= MOST_COMMITS:
             raise InvalidArgument(f"1 to {MOST_COMMITS} commits are told at once, found {limit}")
         return [self._told(row) for row in self._database.read(lambda c: _latest(c, limit))]
@@ -79,7 +79,7 @@ class RecentCommitReader:
             try:
                 found = _said(_first_line(self._store_of(row.table_id), row))
             except StorageError:
-                # What is told is worth less than that something is: the file may be back later.
+                # Return the commit without its facts and do not cache, because the file may be readable later.
                 return _Said()
             with self._lock:
                 self._said[key] = found
@@ -93,7 +93,7 @@ def _latest(connection: Connection, limit: int) -> list[Row[Any]]:
 
 
 def _first_line(store: ObjectStore, row: Row[Any]) -> bytes:
-    """The beginning of the commit's file, up to its first line's end. Raises StorageError."""
+    """Return the first line of the commit's file. Raises StorageError."""
     length = min(row.size_bytes, _LONGEST_LINE_BYTES)
     if row.version <= row.backfilled_version:
         paths = [commit_path(row.version), staged_path(row.file_name)]
@@ -107,7 +107,7 @@ def _first_line(store: ObjectStore, row: Row[Any]) -> bytes:
 
 
 def _read(store: ObjectStore, path: str, length: int) -> bytes:
-    # Of a commit that took a table the owner does not know the size.
+    # Read all of an adopting commit, because the owner does not know its size.
     return store.read_range(path, 0, length) if length else store.read(path)
 
 

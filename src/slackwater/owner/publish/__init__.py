@@ -1,1 +1,1 @@
-"""Ratified commits on their way into the log: backfill, and the files that are not needed any more."""
+"""Publishing of ratified commits: backfill into the log, and deletion of unneeded files."""

@@ -1,4 +1,4 @@
-"""Backfill: ratified commits copied to `_delta_log`, one after the other, by any process; again is no harm.
+"""Backfill: copies ratified commits to `_delta_log` in order. Any process may repeat it without harm.
 
 Source: managed-commits.md "Commit Backfills".
 """
@@ -26,9 +26,9 @@ from slackwater.protocol.actions.file_names import commit_path, staged_path
 from slackwater.storage.store import ObjectStore
 
 BACKFILL_DELAY_S = 0.02
-"""How long a commit waits for others that are backfilled together with it."""
+"""Delay of a backfill, so that several commits are copied together."""
 ROWS_KEPT = 1000
-"""How many backfilled versions of a table keep their rows: a repeated request is answered from them."""
+"""Number of backfilled versions per table with retained rows. They are used to answer repeated requests."""
 
 _FORGET = sa.delete(transactions).where(transactions.c.state == RATIFIED, transactions.c.pending <= 0)
 _BATCH = 64
@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 
 class Backfill:
-    """Copies commits; `soon` leaves that to a thread of its own, `now` answers when it is done."""
+    """Copies ratified commits. `soon` uses a background thread, `now` returns after the copy."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Backfill:
         self._is_closed = False
 
     def now(self, table_id: str, version: int = LATEST) -> int:
-        """As `CommitOwner.backfill_to_version`."""
+        """Backfill the table in this thread. See `CommitOwner.backfill_to_version`."""
         while True:
             row, pending = self._database.read(lambda c: _pending(c, table_id, version))
             if not pending:
@@ -67,11 +67,11 @@ class Backfill:
             self._database.write(lambda c, done=done: self._record(c, table_id, done))  # type: ignore[misc]
 
     def require_ratified(self, table_id: str) -> None:
-        """Raise UnratifiedCommit, and have it known, where `_delta_log` goes on after the latest ratified version."""
+        """Raise and record UnratifiedCommit if `_delta_log` has commits after the latest ratified version."""
         row, _ = self._database.read(lambda c: _pending(c, table_id, LATEST))
         store = self._store_of(table_id)
         listed = versions_after(store, row.backfilled_version)
-        # What was ratified and backfilled since is as it should be.
+        # Read again, because versions ratified since then are not foreign.
         row, _ = self._database.read(lambda c: _pending(c, table_id, LATEST))
         foreign = [version for version in listed if version > row.ratified_version]
         if foreign and row.state == TableState.ACTIVE.value:
@@ -83,7 +83,7 @@ class Backfill:
             raise UnratifiedCommit(problem)
 
     def soon(self, table_id: str) -> None:
-        """Have the table's ratified commits backfilled in a moment, by this process unless another is at it."""
+        """Schedule a backfill of the table in this process, unless another process is backfilling."""
         with self._state:
             if self._is_closed or self._delay_s is None:
                 return
@@ -94,7 +94,7 @@ class Backfill:
             self._state.notify()
 
     def close(self) -> None:
-        """Backfill what `soon` was asked for, as far as that is possible, and end the thread."""
+        """Backfill the scheduled tables, best effort, and end the thread."""
         with self._state:
             self._is_closed = True
             self._state.notify()
@@ -111,7 +111,7 @@ class Backfill:
                     self._state.wait()
                 if self._is_closed:
                     return
-            # Commits that come one after the other are copied together.
+            # Wait, so that successive commits are copied together.
             self._clock.sleep(self._delay_s or 0.0)
             with self._state:
                 wanted, self._wanted = self._wanted, set()
@@ -119,11 +119,11 @@ class Backfill:
             with self._state:
                 self._wanted |= failed
                 if failed:
-                    # Also where new commits come: another process is at it, or something is broken.
+                    # Wait even if new commits arrive, because another process is backfilling or the store fails.
                     self._state.wait_for(lambda: self._is_closed, _RETRY_S)
 
     def _try(self, table_id: str, alone: bool) -> bool:
-        """Backfill, `alone` only where no other process is at it; whether there is nothing left to do."""
+        """Backfill, and return whether nothing is left to do. With `alone`, only if no other process is backfilling."""
         try:
             if alone and not self._database.write(lambda c: self._claim(c, table_id), durable=False):
                 return False
@@ -142,7 +142,7 @@ class Backfill:
         return True
 
     def _claim(self, connection: Connection, table_id: str) -> bool:
-        """Whether no other live process is backfilling the table; then this process is, for a while."""
+        """Claim the backfill of the table, and return False if another live process has it."""
         row = connection.execute(
             sa.select(tables.c.backfill_holder, tables.c.backfill_until_ms).where(tables.c.table_id == table_id)
         ).first()
@@ -167,7 +167,7 @@ class Backfill:
         )
 
     def _copy(self, row: Row[Any], pending: Sequence[Row[Any]]) -> int:
-        """Copy `pending` in order; the version that `_delta_log` reaches to."""
+        """Copy `pending` in order, and return the last version."""
         store = self._store_of(row.table_id)
         for commit in pending:
             try:
@@ -201,7 +201,7 @@ class Backfill:
                 sa.update(tables).where(tables.c.table_id == table_id).values(backfilled_version=version, problem="")
             )
             _count_backfilled(connection, table_id, before.backfilled_version, version)
-        # Now and then, so that most batches write one row only.
+        # Purge in larger steps, so that most batches write one row only.
         purge_to = version - self._rows_kept
         row = connection.execute(sa.select(tables.c.purged_version).where(tables.c.table_id == table_id)).first()
         if row is not None and purge_to - row.purged_version > self._rows_kept // 10:
@@ -210,7 +210,7 @@ class Backfill:
 
 
 def _pending(connection: Connection, table_id: str, version: int) -> tuple[Row[Any], Sequence[Row[Any]]]:
-    """The table, and its ratified commits that are to be backfilled next."""
+    """Return the table, and the next ratified commits to backfill."""
     row = connection.execute(sa.select(tables).where(tables.c.table_id == table_id)).first()
     if row is None:
         raise TableNotFound(f"the commit owner has no table {table_id}")
@@ -230,7 +230,7 @@ def _pending(connection: Connection, table_id: str, version: int) -> tuple[Row[A
 
 
 def _count_backfilled(connection: Connection, table_id: str, after: int, up_to: int) -> None:
-    """The versions in `(after, up_to]` are in `_delta_log`: transactions with none that is not are forgotten.
+    """Count the backfilled versions in `(after, up_to]`, and delete transactions without unbackfilled commits.
 
     Source: paper §4.2.2 (a count of what remains to be timestamped).
     """

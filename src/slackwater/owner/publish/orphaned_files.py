@@ -1,4 +1,4 @@
-"""Staged files that no record names: what was left by processes that died, or by commits that were tried again.
+"""Staged files without a record, left by crashed processes or by retried commits.
 
 Source: managed-commits.md "Commit Files" (mere existence means nothing).
 """
@@ -12,18 +12,17 @@ from slackwater.protocol.actions.file_names import COMMITS_DIRECTORY, LogFileKin
 from slackwater.storage.store import ObjectStore
 
 GRACE_MS = 3_600_000
-"""How old a staged file without a record must be before it is deleted: its commit may be under way."""
+"""Minimum age of a staged file without a record before its deletion, because its commit may be in progress."""
 
 
 def unrecorded(
     store: ObjectStore, recorded: Collection[str], before_ms: int, from_version: int, after_ms: int = 0
 ) -> list[str]:
-    """The staged files of versions from `from_version` on that `recorded` does not name.
+    """Return the staged files from `from_version` on, missing in `recorded`.
 
-    Of those that were changed after `after_ms` and before `before_ms`.
-
-    Those of earlier versions are backfilled or never counted; metadata cleanup deletes them. `recorded` is to be read
-    after `before_ms` was chosen and before this call; paths are relative to the table's root.
+    The files were changed at or after `after_ms` and before `before_ms`. Files of earlier versions were backfilled or
+    never ratified. Metadata cleanup deletes them. Choose `before_ms` first, then read `recorded`, then call. Paths are
+    relative to the table's root.
     """
     found = []
     for meta in store.list_from(staged_path("").rstrip("/")):

@@ -1,8 +1,9 @@
-"""The commit with which a table comes into an owner's hands, or leaves them, put into the table's log.
+"""Transfer commits: the commit that gives a table to an owner, or releases a table, and its write to the log.
 
-A process that finds the transfer half done may put it again, long after: others may have committed its version by then,
-and the log may have forgotten that. Source: managed-commits.md "Converting an existing filesystem based table to
-managed-commit table", "Converting a managed-commit table to filesystem table"; delta-protocol.md "Metadata Cleanup".
+A process with an incomplete transfer may write the commit again much later. Before that, another writer may have
+committed the version, and log cleanup may have deleted it. Source: managed-commits.md "Converting an existing
+filesystem based table to managed-commit table", "Converting a managed-commit table to filesystem table";
+delta-protocol.md "Metadata Cleanup".
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _FIRST_WAIT_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class TransferCommit:
-    """The commit `commit_id` that is staged as `file_name` and is to become `version`."""
+    """A transfer commit `commit_id`, staged under `file_name` for `version`."""
 
     version: int
     file_name: str
@@ -35,17 +36,18 @@ class TransferCommit:
 
     @property
     def path(self) -> str:
-        """Where it is to be, in the table."""
+        """Path of the version in the table."""
         return commit_path(self.version)
 
 
 def put_transfer(
     store: ObjectStore, commit: TransferCommit, sleep: Callable[[float], None], is_settled: Callable[[], bool]
 ) -> bool:
-    """Whether `commit` is a version of the table: it is put, unless it, or another, is there, or was.
+    """Write `commit` if the version never existed, and return whether the version is this commit.
 
-    `is_settled` answers whether others have carried out the transfer meanwhile. Raises CommitUnknown where the store
-    does not tell, or where others have and the log has forgotten what became of it.
+    `is_settled` returns whether another process completed the transfer. Raises CommitUnknown if the store cannot report
+    the outcome. Also raises CommitUnknown if another process completed the transfer and log cleanup removed the
+    outcome.
     """
     try:
         data = store.read(staged_path(commit.file_name))
@@ -60,7 +62,7 @@ def put_transfer(
         except ObjectExists:
             return _is_there(store, commit, is_settled)
         except StorageRefused as error:
-            # A process that finds the transfer finishes it, so the caller must not be told that it failed.
+            # Not a failure for the caller, because any process that finds the transfer completes it.
             last = error
             break
         except StorageError as error:
@@ -83,18 +85,22 @@ def _is_there(store: ObjectStore, commit: TransferCommit, is_settled: Callable[[
 
 
 def _is_kept(store: ObjectStore, commit: TransferCommit, data: bytes, is_settled: Callable[[], bool]) -> bool:
-    """Whether the commit, whose file is there, is a version of the table; the file of one that is not goes away."""
+    """Return whether the written commit is a version of the table. If not, delete its file."""
     if _is_in_table(store, commit.version, data):
         return True
     _require_unsettled(store, commit, is_settled)
-    # No commit builds on it, and the log begins after it.
+    # Safe to delete, because the log starts after this version.
     with suppress(StorageError):
         store.delete([commit.path])
     return False
 
 
 def _is_in_table(store: ObjectStore, version: int, data: bytes) -> bool:
-    """Without a checkpoint of its version or a later one a commit is never forgotten; else the nearest one tells."""
+    """Return whether the commit is part of the table's history.
+
+    Log cleanup never removes a commit without a checkpoint of its version or later. Otherwise the nearest such
+    checkpoint decides.
+    """
     listing = list_log(store, version)
     beyond = [point.version for point in listing.checkpoints if point.version >= version]
     if not beyond:

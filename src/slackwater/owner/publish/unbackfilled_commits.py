@@ -1,4 +1,4 @@
-"""What readers ask an owner: the ratified commits that are not in `_delta_log` yet, and how far the table has come.
+"""Ratified commits not yet in `_delta_log`, and the latest version of a table, for readers.
 
 Source: managed-commits.md "Getting Un-backfilled Commits from Commit Owner".
 """
@@ -27,9 +27,9 @@ _MOST_INLINE_BYTES = 16 << 20
 
 
 class UnbackfilledCommits:
-    """Answers `get_commits`; the contents of files come from the table's store.
+    """Implements `get_commits`. The contents of files come from the table's store.
 
-    `resume` finishes the transfer of a table: whether its last version counts is known only then.
+    `resume` completes the transfer of a table, because only then the outcome of its last version is known.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class UnbackfilledCommits:
         self._resume = resume
 
     def get(self, table_id: str, start: int, end: int, with_data: bool) -> GetCommitsResponse:
-        """As `CommitOwner.get_commits`."""
+        """Return the unbackfilled commits of a range. See `CommitOwner.get_commits`."""
         response = self._database.read(lambda c: _ratified(c, table_id, start, end))
         if response is None:
             self._resume(table_id)
@@ -52,7 +52,7 @@ class UnbackfilledCommits:
         return GetCommitsResponse(self._with_data(table_id, list(response.commits)), response.latest_version)
 
     def _with_data(self, table_id: str, found: list[Commit]) -> list[Commit]:
-        """The commits with their content, the first ones and small ones at least."""
+        """Return the commits, with content for the first and small ones."""
         store = self._store_of(table_id)
         inline: list[Commit] = []
         total = 0
@@ -65,7 +65,7 @@ class UnbackfilledCommits:
         try:
             contents = store.read_many([staged_path(commit.file_name) for commit in inline])
         except ObjectNotFound:
-            # Backfilled and cleaned up since: what is in `_delta_log` is the same.
+            # The files were backfilled and deleted since. `_delta_log` has the same content.
             contents = [_either(store, commit) for commit in inline]
         data = {commit.version: content for commit, content in zip(inline, contents, strict=True)}
         return [replace(commit, data=data.get(commit.version)) for commit in found]
@@ -81,7 +81,7 @@ def _either(store: ObjectStore, commit: Commit) -> bytes:
 def _ratified(
     connection: Connection, table_id: str, start: int, end: int, in_transfer: bool = False
 ) -> GetCommitsResponse | None:
-    """The answer; None for a table that is on its way, unless `in_transfer`. Raises TableNotFound."""
+    """Return the response, None for a table in transfer unless `in_transfer`. Raises TableNotFound."""
     row = connection.execute(_STATE, {"of_table": table_id}).first()
     if row is None or row.state == TableState.RELEASED.value:
         raise TableNotFound(f"the commit owner has no table {table_id}")
