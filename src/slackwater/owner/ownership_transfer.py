@@ -1,8 +1,8 @@
-"""Tables that come into an owner's hands and leave them: promises that survive a crash, carried out or forgotten.
+"""Ownership transfer: adoption and release of tables. A transfer survives a crash, and is completed or discarded later.
 
-The database holds what is under way, and the staged file what is to be written: a process that finds a half-done
-transfer can finish it. Source: managed-commits.md "Converting an existing filesystem based table to managed-commit
-table", "Creating a new managed-commit table", "Converting a managed-commit table to filesystem table".
+The database records the transfer, and the staged file has the commit. Any process that finds an incomplete transfer can
+complete it. Source: managed-commits.md "Converting an existing filesystem based table to managed-commit table",
+"Creating a new managed-commit table", "Converting a managed-commit table to filesystem table".
 """
 
 from __future__ import annotations
@@ -62,17 +62,17 @@ from slackwater.storage.store import ObjectStore
 _FUTURE_MS = 300_000
 _WAIT_S = 0.01
 _PATIENCE_S = 120.0
-# Whose turn it is: no commit is called so.
+# Sentinel commit id for the pending release; real commit ids are UUIDs.
 _HAND_BACK = "hand back"
 
 
 class OwnershipTransfer:
-    """Takes and releases tables; `resume` finishes what another process began."""
+    """Adopts and releases tables. `resume` completes a transfer of another process."""
 
     def __init__(
         self, database: Database, places: TableStores, backfill: Backfill, clock: OwnerClock, keep: bool = False
     ) -> None:
-        """`keep`: tables are not given up."""
+        """Create the transfers of an owner. With `keep`, the owner never releases tables."""
         self._database = database
         self._places = places
         self._backfill = backfill
@@ -80,7 +80,7 @@ class OwnershipTransfer:
         self._keep = keep
 
     def take(self, proposal: OwnershipProposal) -> CommitResponse | CommitConflict:
-        """As `CommitOwner.take`."""
+        """Acquire ownership of a table. See `CommitOwner.take`."""
         require_valid(proposal.actions)
         facts = facts_of(proposal.actions, proposal.commit_id)
         _validate_names_owner(proposal.actions)
@@ -92,7 +92,7 @@ class OwnershipTransfer:
         written = self._places.written(proposal.location)
         store = self._places.store(written)
         _validate_follows(store, proposal.version)
-        # The file is there before the promise: a process that finds the promise can keep it.
+        # Staged before the proposal is recorded, so that any process that finds the proposal can complete it.
         timestamp_ms = self._staged(store, proposal, file_name)
         with _in_doubt(proposal.location):
             try:
@@ -102,13 +102,13 @@ class OwnershipTransfer:
                         lambda c, t=timestamp_ms: self._promise(c, proposal, facts, written, file_name, t)  # type: ignore[misc]
                     )
                     if not is_promised:
-                        # One with an earlier time is no promise's.
+                        # Delete the file, because its earlier timestamp is not part of any proposal.
                         store.delete([staged_path(file_name)])
                         timestamp_ms = self._staged(store, proposal, file_name)
             except IntegrityError as error:
                 with suppress(StorageError):
                     store.delete([staged_path(file_name)])
-                # The same request may have come twice, or this run of it been completed by others.
+                # The request may have been sent twice, or another process may have completed this one.
                 earlier = self._earlier_result(proposal.table_id, proposal.version, proposal.commit_id)
                 if earlier is not None:
                     return earlier
@@ -119,13 +119,13 @@ class OwnershipTransfer:
             return self._finish_take(proposal.table_id, proposal.version)
 
     def _staged(self, store: ObjectStore, proposal: OwnershipProposal, file_name: str) -> int:
-        """Stage the commit of a proposal with a time of now, which it is answered."""
+        """Stage the commit of a proposal with the current time, and return the time."""
         timestamp_ms = self._choose_time(proposal.previous_timestamp_ms)
         stage(store, file_name, content(proposal.actions, proposal.version, timestamp_ms))
         return timestamp_ms
 
     def release(self, request: CommitRequest) -> CommitResponse | CommitConflict:
-        """As `CommitOwner.release`."""
+        """Release a table. See `CommitOwner.release`."""
         if self._keep:
             raise OperationNotAllowed("this commit owner does not give up its tables: ask whoever runs it")
         require_valid(request.actions)
@@ -166,7 +166,7 @@ class OwnershipTransfer:
         return refused
 
     def resume(self, table_id: str) -> str | None:
-        """Finish the transfer of a table that is on its way; what was done, None where there was nothing to do."""
+        """Complete the transfer of a table, and return a description, None if there is no transfer."""
         row = self._database.read(lambda c: _row_of(c, table_id))
         if row is None or row.transfer_version is None:
             return None
@@ -179,7 +179,7 @@ class OwnershipTransfer:
         return f"{row.name}: the {what} was completed by version {row.transfer_version}"
 
     def _earlier_result(self, table_id: str, version: int, commit_id: str) -> CommitResponse | CommitConflict | None:
-        """The result of a transfer of this very table that began before, where the request is a repeated one."""
+        """Return the result of an earlier transfer with this commit id, None if there is none."""
         row = self._database.read(lambda c: _row_of(c, table_id))
         if row is None:
             return None
@@ -191,10 +191,10 @@ class OwnershipTransfer:
         return self._response(row, version) if transaction_at(store, version) == commit_id else None
 
     def _finish_take(self, table_id: str, version: int) -> CommitResponse | CommitConflict:
-        """Make the promise real by put-if-absent, or forget it: the point at which the table is owned is in its log."""
+        """Complete the proposal by put-if-absent into the log, or discard it. The write is the commit point."""
         row = self._database.read(lambda c: _row_of(c, table_id))
         if row is None:
-            # Somebody else found the promise, and that it came too late.
+            # Another process discarded the proposal, because another commit took the version.
             return CommitConflict(version)
         if row.transfer_version is None:
             return self._response(row, version)
@@ -222,7 +222,7 @@ class OwnershipTransfer:
         return self._response(row, row.transfer_version)
 
     def _put(self, store: ObjectStore, row: Row[Any]) -> bool:
-        """Whether the transfer is the version of the table that it was to be; it is from here on, where it may be."""
+        """Write the transfer commit if possible, and return whether the version is this commit."""
 
         def is_settled() -> bool:
             now = self._database.read(lambda c: _row_of(c, row.table_id))
@@ -236,7 +236,7 @@ class OwnershipTransfer:
             begin_allocation(connection)
             connection.execute(sa.select(owner.c.last_ms).with_for_update())
             time = SharedTime.of(connection, self._clock)
-            # After everything that was read of any table, and after every time slice.
+            # After every read of any table, and after every time slice.
             chosen: int = max(
                 time.now_ms, time.last_ms + 1, time.served_ms + 1, 0 if previous_ms is None else previous_ms + 1
             )
@@ -249,10 +249,10 @@ class OwnershipTransfer:
         self, connection: Connection, proposal: OwnershipProposal, facts: ContentFacts, written: str, file_name: str,
         timestamp_ms: int,
     ) -> bool:  # fmt: skip
-        """Promise the table; False where a time slice was read meanwhile that would have to have it."""
+        """Record the proposal. Return False if a newer time slice must include the table already."""
         row = _row_of(connection, proposal.table_id)
         if row is not None and row.transfer_file == file_name:
-            # An earlier run of this transaction whose answer was lost.
+            # An earlier run of this database transaction committed, and its result was lost.
             return True
         begin_allocation(connection)
         if SharedTime.of(connection, self._clock).served_ms >= timestamp_ms:
@@ -281,7 +281,7 @@ class OwnershipTransfer:
                 ratified_version=version, backfilled_version=version, transfer_version=None, transfer_file=None,
                 transfer_commit_id=None,
             )  # fmt: skip
-            # From here on time slices are answered without the log.
+            # From this version on, time slices do not need the log.
             connection.execute(
                 sa.insert(commits).values(
                     table_id=table_id, version=version, commit_id=row.transfer_commit_id, file_name=row.transfer_file,
@@ -293,7 +293,7 @@ class OwnershipTransfer:
     def _stop_commits(
         self, connection: Connection, request: CommitRequest, file_name: str, timestamp_ms: int
     ) -> SlackwaterError | CommitConflict | RetryAfterStaging | None:
-        """Take no more commits; what keeps the table from being released, None where nothing does."""
+        """Stop accepting commits. Return the obstacle to the release, None if there is none."""
         begin_allocation(connection)
         row = locked_table(connection, request.table_id)
         if row is None:
@@ -306,16 +306,16 @@ class OwnershipTransfer:
             return refusal
         now_ms = time.now_ms
         if request.version <= row.ratified_version or row.allocated_version > row.ratified_version:
-            # No other commit gets a version before the table was handed back, or that was given up.
+            # Reserve the next version, so that no other commit gets a version before the release completes or fails.
             _set(connection, request.table_id, turn_of=_HAND_BACK, turn_until_ms=now_ms + TURN_MS)
         if request.version <= row.ratified_version:
             return CommitConflict(row.ratified_version)
         items = [Item(request.table_id)]
         if conflicting_lock(connection, None, [], items, now_ms, is_dead) is not None:
-            # A transaction goes on that has locked the table, or voted for what it will write there.
+            # An active transaction has locked the table, or voted for a write to it.
             return RetryAfterStaging()
         if row.allocated_version > row.ratified_version:
-            # Those who stage commits decide whose the version is; the dead are not waited for.
+            # Wait for commits in staging, but not for crashed processes.
             free_abandoned(connection, row, now_ms, is_dead)
             return RetryAfterStaging()
         if request.version > row.ratified_version + 1:
@@ -352,7 +352,7 @@ class OwnershipTransfer:
 
     def _validate_times(self, proposal: OwnershipProposal) -> None:
         previous = proposal.previous_timestamp_ms
-        # What the owner has given out itself lies before whatever it gives out next.
+        # Include LAST, because a timestamp allocated by this owner is never in its future.
         now_ms = max(self._clock.now_ms(), self._database.read(last_ms))
         if previous is not None and previous > now_ms + _FUTURE_MS:
             raise InvalidArgument(
@@ -380,7 +380,7 @@ def _validate_follows(store: ObjectStore, version: int) -> None:
 
 @contextmanager
 def _in_doubt(where: str) -> Iterator[None]:
-    """Errors from here on do not say that nothing comes: a process that finds what was begun finishes it."""
+    """Convert errors to CommitUnknown, because another process may complete the recorded transfer."""
     try:
         yield
     except (CommitOwnerUnavailable, StorageError) as error:
@@ -391,7 +391,7 @@ def _in_doubt(where: str) -> Iterator[None]:
 
 
 def _forget(connection: Connection, table_id: str, transfer_file: str) -> None:
-    """Forget this very promise, not one that was made since."""
+    """Delete this proposal, but not a newer one for the same table."""
     connection.execute(
         sa.delete(tables).where(
             tables.c.table_id == table_id,

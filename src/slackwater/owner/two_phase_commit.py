@@ -1,8 +1,8 @@
-"""Transactions over the tables of several owners: durable votes, one decision, presumed abort.
+"""Two-phase commit for transactions over several owners: durable votes, one decision, presumed abort.
 
-Each owner votes a range of timestamps within which it guarantees to commit; the coordinator, one of them, records a
-timestamp of all ranges as its decision, which is the commit point; then each carries it out. What a participant voted
-for stays locked until it knows the decision, even if a process dies. Source: paper §3.2.2.
+Each owner votes for a range of timestamps at which it guarantees to commit. One owner is the coordinator. It records a
+timestamp common to all ranges: this decision is the commit point. Each owner then applies the decision. Items of a vote
+stay locked until the participant knows the decision, even after a crash. Source: paper §3.2.2.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from slackwater.owner.state.clock import OwnerClock
 from slackwater.owner.state.shared_clock import read_clock
 
 KEPT_MS = 30 * 86_400_000
-"""For how long a decision not to commit is remembered: meanwhile no caller can decide otherwise."""
+"""Retention of a decision to abort. During this time no caller can decide otherwise."""
 
 _WAIT_S = 10.0
 
 
 class TwoPhaseCommit:
-    """The owner as participant (`prepare`, `finish`, `in_doubt`) and as coordinator (`decide` and what follows)."""
+    """The owner as participant (`prepare`, `finish`, `in_doubt`) and as coordinator (`decide` and later calls)."""
 
     def __init__(
         self, database: Database, clock: OwnerClock, commits: CommitPipeline, locking: LockManager,
@@ -58,19 +58,19 @@ class TwoPhaseCommit:
         self._locking = locking
 
     def prepare(self, request: TransactionRequest, coordinator_id: str) -> Vote | TransactionConflict:
-        """As `CommitOwner.prepare`."""
-        # What is promised is a version, not one behind those of others.
+        """Vote on a transaction. See `CommitOwner.prepare`."""
+        # A vote is for a fixed version, so the commit must not move to a later version.
         request = replace(request, writes=[replace(write, may_move=False) for write in request.writes])
         earlier = self._earlier_vote(request.txn_id)
         if earlier is not None:
-            # The answer to an equal request was lost.
+            # An equal request succeeded before, and its response was lost.
             return earlier
         try:
             self._commits.require_allowed(request)
             self._lock(request)
             outcome = self._database.write(lambda c: self._vote(c, request, coordinator_id))
         except IntegrityError:
-            # Two equal requests came together.
+            # Two equal requests ran concurrently.
             earlier = self._earlier_vote(request.txn_id)
             if earlier is None:
                 raise
@@ -84,10 +84,10 @@ class TwoPhaseCommit:
         return outcome
 
     def finish(self, txn_id: str, timestamp_ms: int | None) -> TransactionResponse | None:
-        """As `CommitOwner.finish`."""
+        """Apply a decision. See `CommitOwner.finish`."""
         row = self._database.read(lambda c: _prepared(c, txn_id))
         if row is None:
-            # Done before, or forgotten.
+            # The decision was applied before, or the vote was deleted.
             return None if timestamp_ms is None else self._database.read(lambda c: committed(c, txn_id))
         response = None
         if timestamp_ms is not None:
@@ -108,12 +108,12 @@ class TwoPhaseCommit:
         return None if row is None else Vote(TimestampRange(row.low_ms, row.high_ms), self._now_ms())
 
     def in_doubt(self) -> list[InDoubt]:
-        """As `CommitOwner.in_doubt`."""
+        """Return the votes with unknown outcome. See `CommitOwner.in_doubt`."""
         rows = self._database.read(lambda c: c.execute(sa.select(prepared).order_by(prepared.c.voted_ms)).all())
         return [InDoubt(row.txn_id, row.coordinator_id, row.voted_ms) for row in rows]
 
     def decide(self, txn_id: str, timestamp_ms: int | None, participants: Sequence[str]) -> int | None:
-        """As `CommitOwner.decide`."""
+        """Record a decision. See `CommitOwner.decide`."""
 
         def decided(connection: Connection) -> int | None:
             return self._decided(connection, txn_id, timestamp_ms, participants)
@@ -121,20 +121,20 @@ class TwoPhaseCommit:
         try:
             return self._database.write(decided)
         except IntegrityError:
-            # Somebody else decided in between.
+            # Another process decided concurrently.
             return self._database.write(decided)
 
     def decision(self, txn_id: str) -> int | None:
-        """As `CommitOwner.decision`."""
+        """Return the decision. See `CommitOwner.decision`."""
         return self.decide(txn_id, None, ())
 
     def acknowledge(self, txn_id: str, participant_id: str) -> None:
-        """As `CommitOwner.acknowledge`."""
+        """Record an applied decision. See `CommitOwner.acknowledge`."""
 
         def acknowledged(connection: Connection) -> None:
             found = _decision(connection, txn_id)
             if found is None or found.timestamp_ms is None:
-                # That it does not commit is remembered: a slow caller must not decide otherwise.
+                # A decision to abort is retained, because a slow caller must not decide otherwise.
                 return
             left = [each for each in found.participants.split(",") if each and each != participant_id]
             one = decisions.c.txn_id == txn_id
@@ -147,7 +147,7 @@ class TwoPhaseCommit:
 
     def _lock(self, request: TransactionRequest) -> None:
         reads = [item for read in request.reads for item in locked(read.table_id, read.granules)]
-        # A version that is promised has nothing before it.
+        # Lock whole tables, because no other commit may take the version of the vote.
         writes = [Item(write.table_id) for write in request.writes]
         started_ms = request.range.low_ms + 1
         for items, is_exclusive in ((reads, False), (writes, True)):
@@ -159,7 +159,7 @@ class TwoPhaseCommit:
     ) -> Vote | TransactionConflict | SlackwaterError:
         outcome, now_ms = self._commits.vote(connection, request)
         if isinstance(outcome, TransactionConflict):
-            # What it locked stays its own until it ends, or asks again.
+            # The locks stay until the transaction ends or retries.
             return outcome
         if isinstance(outcome, SlackwaterError):
             return outcome
@@ -180,7 +180,7 @@ class TwoPhaseCommit:
     def _decided(
         self, connection: Connection, txn_id: str, timestamp_ms: int | None, participants: Sequence[str]
     ) -> int | None:
-        """What was decided first."""
+        """Return the first decision, recording this one if there is none."""
         found = _decision(connection, txn_id)
         if found is not None:
             return None if found.timestamp_ms is None else int(found.timestamp_ms)
@@ -213,8 +213,7 @@ def _forget(connection: Connection, txn_id: str) -> None:
     timestamp_reservations.release(connection, txn_id)
 
 
-# A form of its own, not that of the wire: owners of earlier releases wrote such rows into the database that they
-# share with this one, and read them.
+# Independent of the wire form, because owners of earlier releases share the database and read and write such rows.
 def _request_to_json(request: TransactionRequest) -> str:
     return orjson.dumps(
         {

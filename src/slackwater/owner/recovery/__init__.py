@@ -1,1 +1,1 @@
-"""An owner's state that was lost, or set back, made anew; owners of before are fenced off."""
+"""Recovery of lost or outdated owner state, with fences against former owners."""

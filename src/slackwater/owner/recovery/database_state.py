@@ -1,4 +1,4 @@
-"""The owner's database in a recovery: what it still knows, and how it begins anew.
+"""The owner's database in a recovery: its remaining state, and its reset.
 
 Source: docs/recovery.md; paper §4.1 (after a restart every read timestamp counts as LAST).
 """
@@ -31,7 +31,7 @@ UNDER_WAY = "the lake is being recovered: wait for that, or where it was cut sho
 
 @dataclass(frozen=True, slots=True)
 class RecordedCommit:
-    """A commit that the database has ratified."""
+    """A commit ratified according to the database."""
 
     version: int
     file_name: str
@@ -40,7 +40,7 @@ class RecordedCommit:
 
 @dataclass(frozen=True, slots=True)
 class RecordedTable:
-    """A table that the database has, `location` as stored there; `commits` are those it still has rows of."""
+    """A table in the database. `location` has its database form. `commits` are the commits with rows."""
 
     table_id: str
     name: str
@@ -52,7 +52,7 @@ class RecordedTable:
 
 @dataclass(frozen=True, slots=True)
 class RecordedVote:
-    """A transaction over several owners that was voted for: its timestamp is after `low_ms`."""
+    """A multi-owner transaction with a vote of this owner. Its timestamp is after `low_ms`."""
 
     txn_id: str
     coordinator_id: str
@@ -61,7 +61,7 @@ class RecordedVote:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseState:
-    """All that a recovery wants of a database. `owner_id`: '' where it is new; times are ms since the epoch."""
+    """State of a database for a recovery. `owner_id` is '' for a new database. Times are ms since the epoch."""
 
     owner_id: str
     former_ids: Sequence[str]
@@ -71,7 +71,7 @@ class DatabaseState:
 
 
 def known_state(connection: Connection) -> DatabaseState:
-    """What the database knows."""
+    """Return the state of the database."""
     own = connection.execute(sa.select(owner)).first()
     if own is None:
         return DatabaseState("", (), 0, {}, ())
@@ -100,11 +100,11 @@ def reset(
     connection: Connection, owner_id: str, former_ids: Collection[str], floor_ms: int, now_ms: int,
     table_ids: Collection[str],
 ) -> None:  # fmt: skip
-    """Let the database be that of the owner `owner_id`, whose timestamps are all after `floor_ms`.
+    """Assign the database to the owner `owner_id`, with all timestamps after `floor_ms`.
 
-    It takes no commits to the tables of `table_ids` before each was taken anew, and forgets others. Transactions that
-    are open, locks and promises end: their processes find a fence. Tables that were handed back stay known, and so do
-    decisions and tokens.
+    The owner accepts no commits to the tables of `table_ids` before each is adopted again, and deletes other tables.
+    Open transactions, locks and reservations end. Their processes find a fence. Released tables, decisions and tokens
+    stay.
     """
     begin_slice(connection)
     is_taken = tables.c.state != TableState.RELEASED.value
@@ -117,7 +117,7 @@ def reset(
             problem=UNDER_WAY,
         )
     )  # fmt: skip
-    # Time slices go on to show the tables that were handed back.
+    # Retained, because time slices still include released tables.
     handed_back = sa.select(tables.c.table_id).where(tables.c.state == TableState.RELEASED.value)
     connection.execute(sa.delete(commits).where(commits.c.table_id.not_in(handed_back)))
     for each in (transactions, locks, promises, prepared, openers, read_timestamps):
@@ -137,5 +137,5 @@ def reset(
 
 
 def forget_table(connection: Connection, table_id: str) -> None:
-    """Forget a table, which is taken anew at once."""
+    """Delete a table from the database, before its immediate adoption."""
     connection.execute(sa.delete(tables).where(tables.c.table_id == table_id))

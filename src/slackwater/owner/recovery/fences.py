@@ -1,8 +1,8 @@
-"""Fences: what stops an owner from ratifying in tables that were recovered for another one.
+"""Fences: prevent a former owner from ratifying commits in recovered tables.
 
-An owner whose database was lost, or set back, may still run somewhere. A recovery puts a fence into each table before
-it looks which commits are staged; an owner looks for its own after it staged a commit and before it ratifies it. So a
-commit that it ratifies is one that the recovery has seen. Source: managed-commits.md "Commit Files".
+A former owner with a lost or outdated database may still run. A recovery first writes a fence into each table, then
+lists the staged commits. An owner checks for its fence after staging a commit and before ratifying. Therefore the
+recovery has found every commit ratified by the former owner. Source: managed-commits.md "Commit Files".
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from slackwater.storage.store import ObjectStore
 
 
 def fence_path(owner_id: str) -> str:
-    """Where the fence of an owner is in a table, relative to its root: no reader of a log takes it for a commit."""
+    """Return the path of an owner's fence relative to the table's root. Log readers ignore this file name."""
     return staged_path(f"{owner_id}.fenced")
 
 
 def put_fence(store: ObjectStore, owner_id: str, now_ms: int) -> None:
-    """Let the owner ratify nothing in the table any more, as soon as this returns. Raises StorageError."""
+    """Write the fence of the owner. Afterwards the owner ratifies nothing in the table. Raises StorageError."""
     with suppress(ObjectExists):
         put_assuming_single_writer(
             store, fence_path(owner_id), orjson.dumps({"fenced": owner_id, "timestamp": now_ms}) + b"\n"
@@ -31,19 +31,19 @@ def put_fence(store: ObjectStore, owner_id: str, now_ms: int) -> None:
 
 
 class Fences:
-    """Looks for the fences of one owner; one that was found stays."""
+    """Checks the fences of one owner, and remembers found fences."""
 
     def __init__(self, owner_id: str) -> None:
         self._owner_id = owner_id
         self._found: set[str] = set()
 
     def require_none(self, store: ObjectStore) -> None:
-        """Raise CommitOwnerRequired where the owner is known to be fenced off: nothing of a commit is written yet."""
+        """Raise CommitOwnerRequired if a fence is known. Called before any write of a commit."""
         if store.root_url in self._found:
             raise CommitOwnerRequired(f"{self._why(store)}; nothing was committed")
 
     def require_none_after_staging(self, store: ObjectStore, file_name: str) -> None:
-        """Raise CommitUnknown where the owner is fenced off: the recovery may have seen the commit, or not."""
+        """Raise CommitUnknown if there is a fence, because the recovery may have found the commit."""
         if store.head(fence_path(self._owner_id)) is None:
             return
         self._found.add(store.root_url)

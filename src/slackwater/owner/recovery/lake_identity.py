@@ -1,8 +1,8 @@
-"""Which lake an owner's state is of: its root, and the database itself, told from copies of them.
+"""Identity of a lake: detects copies of its root directory and of its database.
 
-A directory that is moved keeps its inode, and one that is copied has another; so does a file. A copy has a history of
-its own from then on, and does not go on as the same lake; a database that was restored may be older than the tables.
-Source: docs/recovery.md "Copies and moves".
+A moved directory or file retains its inode, and a copy has a new inode. A copy has its own history from then on, so it
+must not continue under the identity of the original. A restored database may be older than the tables. Source:
+docs/recovery.md "Copies and moves".
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _STATE = sa.select(owner.c.root_url, owner.c.root_mark, owner.c.database_mark)
 
 
 def require_same_lake(database: Database, places: TableStores) -> None:
-    """Return where the database's state is of this root, and not older than the tables as far as that can be seen.
+    """Check that the database belongs to this root and is not older than the tables, if detectable.
 
-    Raises OperationNotAllowed, which says what to do; StorageError.
+    Raises OperationNotAllowed with a remedy, StorageError.
     """
     root_url = _plain(places.root_url)
     elsewhere = is_elsewhere(database, root_url)
@@ -57,14 +57,14 @@ def require_same_lake(database: Database, places: TableStores) -> None:
 
 
 def remember(database: Database, root_url: str) -> None:
-    """Let the database's state be that of the lake at `root_url`."""
+    """Record that the database belongs to the lake at `root_url`."""
     plain = _plain(root_url)
     values = {"root_url": plain, "root_mark": _root_mark(plain), "database_mark": database.mark()}
     database.write(lambda c: c.execute(sa.update(owner).values(**values)))
 
 
 def is_elsewhere(database: Database, root_url: str) -> str:
-    """The root that the state is of, where that is not the one at `root_url`; '' where it is, or that is not known."""
+    """Return the recorded root if different from `root_url`, '' if equal or unknown."""
     plain = _plain(root_url)
     row = database.read(lambda c: c.execute(_STATE).first())
     if row is None or row.root_url in ("", plain) or row.root_mark == _root_mark(plain) != "":
@@ -73,7 +73,7 @@ def is_elsewhere(database: Database, root_url: str) -> str:
 
 
 def _root_mark(root_url: str) -> str:
-    """What a directory keeps when it is moved; '' for none that is there."""
+    """Return a mark of the directory that survives a move, '' if there is no directory."""
     location = parse_location(root_url)
     if location.scheme == LOCAL:
         with suppress(OSError):
@@ -82,19 +82,19 @@ def _root_mark(root_url: str) -> str:
 
 
 def _plain(root_url: str) -> str:
-    """The URL with one of several names that a store has."""
+    """Return the URL with one canonical scheme for the store."""
     location = parse_location(root_url)
     return location.url.replace(f"{location.scheme}:", "s3:", 1) if location.scheme in S3_SCHEMES else location.url
 
 
 def _newer_than_known(database: Database, places: TableStores) -> str:
-    """What in a table the database does not know to count; '' where there is nothing."""
+    """Return a description of possible commits unknown to the database, '' if there are none."""
     rows = database.read(lambda c: c.execute(sa.select(tables).where(tables.c.state == TableState.ACTIVE.value)).all())
     for row in rows:
         store = places.store(row.location)
         in_log = versions_after(store, row.ratified_version)
         staged = _staged_after(store, row.ratified_version)
-        # After the files: what others commit meanwhile is not taken for something that is not known.
+        # Read after listing the files, so that concurrent commits are known to the database.
         now, under_way = database.read(lambda c, of=row.table_id: _known(c, of))  # type: ignore[misc]
         if now is None:
             continue
@@ -107,20 +107,20 @@ def _newer_than_known(database: Database, places: TableStores) -> str:
             found = f"{store.root_url}/{staged_path(name)} may be a commit that counts"
             if name not in under_way:
                 return found
-            # When the copy was made it was being committed, and may have been acknowledged after that.
+            # The commit was in progress at the time of the copy, and may have been ratified afterwards.
             return f"{found}, unless another process is at it just now: then open the lake again"
     return ""
 
 
 def _known(connection: Connection, table_id: str) -> tuple[Row[Any] | None, set[str]]:
-    """The row of an active table, and the files of its commits that do not count yet."""
+    """Return the row of an active table, and the files of its unratified commits."""
     active = sa.select(tables).where(tables.c.table_id == table_id, tables.c.state == TableState.ACTIVE.value)
     names = sa.select(commits.c.file_name).where(commits.c.table_id == table_id, commits.c.state != RATIFIED)
     return connection.execute(active).first(), set(connection.execute(names).scalars())
 
 
 def _staged_after(store: ObjectStore, version: int) -> dict[str, int]:
-    """The versions of the staged files after `version`, by names."""
+    """Return the versions of the staged files after `version`, by file name."""
     names = [PurePosixPath(meta.path).name for meta in store.list_from(staged_path("").rstrip("/"))]
     files = {name: parse_log_file(f"{COMMITS_DIRECTORY}/{name}") for name in names}
     return {
