@@ -1,1 +1,1 @@
-"""The commit owner over HTTP: `app` and `server` serve any CommitOwner, `client` is one that asks such a server."""
+"""Commit owner over HTTP: `app` and `server` serve any CommitOwner, `client` has the client."""

@@ -1,4 +1,4 @@
-"""What every request passes before the owner is asked: who asks, how often, how much; and how errors are answered."""
+"""Admission of requests: authentication, scope, rate and size limits, and the mapping of errors to responses."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from slackwater.owner.served.wire.errors import INTERNAL
 from slackwater.owner.state.commit_content import made_by
 
 SCOPE = "x-required-scope"
-"""The key in a route's OpenAPI entry that names the scope it needs; a route without it needs no token."""
+"""Key of a route's required scope in the OpenAPI document. A route without the key needs no token."""
 
 _MOST_FAULTS = 5
 _GRANTED = "slackwater.granted"
@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 
 class Admission:
-    """Admits requests. Without `tokens` everybody on this machine may do everything."""
+    """Admits requests. Without `tokens`, every client on this machine has full access."""
 
     def __init__(self, tokens: Tokens | None, settings: ServedSettings) -> None:
         self._tokens = tokens
@@ -47,7 +47,10 @@ class Admission:
         self.parser = BodyParser()
 
     async def admit(self, request: Request, scope: Scope) -> Principal:
-        """Who asks. Raises Refusal: 401 without a good token, 403 for one without `scope`, 429 for one too fast."""
+        """Return the principal of the request.
+
+        Raises RequestRejected: 401 without a valid token, 403 if the token lacks `scope`, 429 above the rate limit.
+        """
         granted = _local(request) if self._tokens is None else await _authorized(request, self._tokens)
         self._rates.take(granted.name)
         if not granted.allows(scope):
@@ -59,7 +62,7 @@ class Admission:
 
 
 def guarded_route(gate: Admission) -> type[APIRoute]:
-    """The routes of an application whose requests pass `gate`, before their body is read."""
+    """Return a route class: `gate` checks every request before its body is read."""
 
     class GuardedRoute(APIRoute):
         def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -85,7 +88,7 @@ def guarded_route(gate: Admission) -> type[APIRoute]:
                 observation(request.scope).route = self.path
                 try:
                     return await pass_gate(request)
-                except Exception as error:  # noqa: BLE001 - each has its answer
+                except Exception as error:  # noqa: BLE001 - every error has a response
                     return answered(request, error)
 
             return handle
@@ -94,7 +97,7 @@ def guarded_route(gate: Admission) -> type[APIRoute]:
 
 
 def _note_subject(seen: Observation, path_params: Mapping[str, str]) -> None:
-    """For the log: the table or the transaction that the path names, which keeps to the pattern of ids."""
+    """Record the table or transaction in the path for the access log, if the id is well-formed."""
     with suppress(InvalidArgument):
         if "table_id" in path_params:
             seen.versions = {checked(Id, "table id", path_params["table_id"]): None}
@@ -103,7 +106,10 @@ def _note_subject(seen: Observation, path_params: Mapping[str, str]) -> None:
 
 
 def _require_once(request: Request) -> None:
-    """Let pass a query that says each thing once: of two the last would count. Raises Refusal."""
+    """Reject a query with a repeated parameter, because only the last value would be used.
+
+    Raises RequestRejected.
+    """
     names = [name for name, _ in request.query_params.multi_items()]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
@@ -111,19 +117,19 @@ def _require_once(request: Request) -> None:
 
 
 def granted_to(request: Request) -> Principal:
-    """Rights of the sender of `request`, which the gate has admitted."""
+    """Return the principal of an admitted `request`."""
     found: Principal = request.scope[_GRANTED]
     return found
 
 
 def signed(request: Request, actions: Sequence[Action]) -> Sequence[Action]:
-    """The actions of a commit that the sender of `request` makes: with tokens the history names the token."""
+    """Return `actions` with the name of the sender's token in the commit history. Unchanged without tokens."""
     granted = granted_to(request)
     return actions if granted is _ANYBODY else made_by(actions, granted.name)
 
 
 def answered(request: Request, error: Exception) -> Response:
-    """The answer to `request` that went wrong; of what is no error of ours only the log says more."""
+    """Return the error response for `request`. Details of unexpected errors are only logged."""
     status, headers = None, None
     if isinstance(error, RequestRejected):
         ours, status, headers = error.error, error.status, error.headers
@@ -139,7 +145,7 @@ def answered(request: Request, error: Exception) -> Response:
 
 
 class _ReadRequest(Request):
-    """A request whose body was read and is known to be what its route is told."""
+    """A request with its body already read, parsed and validated."""
 
     def __init__(self, request: Request, body: bytearray, parsed: RequestModel | None) -> None:
         super().__init__(request.scope, request.receive)
@@ -166,7 +172,7 @@ async def _authorized(request: Request, tokens: Tokens) -> Principal:
         try:
             granted = await to_thread.run_sync(tokens.authorize, token)
         except CommitOwnerUnavailable as error:
-            # Who asks is not known yet, so nothing is told but that.
+            # The caller is not authenticated yet, so the response has no details.
             _log.warning("tokens cannot be looked up: %s", error)
             raise RequestRejected(
                 503, CommitOwnerUnavailable("the commit owner cannot look up tokens now: try again later")
@@ -181,7 +187,7 @@ async def _authorized(request: Request, tokens: Tokens) -> Principal:
 
 
 def _local(request: Request) -> Principal:
-    # A page in a browser on this machine may reach it under a name of its own.
+    # Check the host, because a web page in a local browser may reach the server under a foreign name (DNS rebinding).
     try:
         host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
     except ValueError:
@@ -192,7 +198,7 @@ def _local(request: Request) -> Principal:
 
 
 def _faults(error: RequestValidationError) -> str:
-    """What is wrong and where, without what was sent."""
+    """Return the errors with their locations, without the request's content."""
     found = error.errors()
     said = [f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}" for fault in found[:_MOST_FAULTS]]
     more = f" and {len(found) - _MOST_FAULTS} more" if len(found) > _MOST_FAULTS else ""

@@ -1,4 +1,4 @@
-"""The ASGI application that serves a commit owner, and its OpenAPI document."""
+"""ASGI application of a served commit owner, and its OpenAPI document."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ _TITLE = "Slackwater commit owner"
 
 
 def create_app(owner: CommitOwner, tokens: Tokens | None, settings: ServedSettings | None = None) -> FastAPI:
-    """The application that serves `owner`, which stays the caller's to close.
+    """Return the application for `owner`. The caller closes `owner`.
 
-    Requests need a token of `tokens` with the route's scope; with None everybody may do everything who reaches it under
-    a name of this machine: bind it to a loopback address. The OpenAPI document is at `/openapi.json`,
-    for people at `/docs`, and the console at `/`.
+    Requests need a token of `tokens` with the route's scope. Without tokens, every client has full access if it reaches
+    the server under a local host name. In this case bind to a loopback address. The OpenAPI document is at
+    `/openapi.json`, its page at `/docs`, and the console at `/`.
     """
     chosen = settings or ServedSettings()
     metrics = Metrics(owner.tables, owner.activity)
     openers = TransactionOwners(None if tokens is None else tokens.database)
     service = Service(owner, WorkerPools(chosen), metrics, chosen.public_metrics, openers)
-    # Those pages of FastAPI would load scripts from elsewhere.
+    # FastAPI's own pages would load scripts from other servers.
     app = FastAPI(title=_TITLE, version=str(API_VERSION), docs_url=None, redoc_url=None, redirect_slashes=False)
     router = owner_router(service, Admission(tokens, chosen))
     add_transactions(router, service)
@@ -75,7 +75,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
 
 
 def _with_exact_bounds(document: Any) -> Any:
-    """`document` whose greatest number is the greatest version again, which no float can hold."""
+    """Return `document` with the exact greatest version, because a float cannot represent it."""
     if isinstance(document, list):
         return [_with_exact_bounds(item) for item in document]
     if not isinstance(document, dict):
@@ -87,10 +87,10 @@ def _with_exact_bounds(document: Any) -> Any:
 
 
 def _not_there(router: APIRouter, request: Request, error: Exception) -> Exception:
-    """What to answer where there is no such route, or none with that method: perhaps a newer version has it."""
+    """Return the error for an unknown route or method. A newer version may have the route."""
     if not isinstance(error, HTTPException):
         return error
-    # The path is not repeated: it may hold anything.
+    # The message omits the path, because it may contain anything.
     message = f"this commit owner has nothing there: {error.detail}; compare the versions of client and server"
     headers = None
     if error.status_code == _METHOD_NOT_ALLOWED:

@@ -1,4 +1,4 @@
-"""What Prometheus can ask a served owner for; each application counts for itself."""
+"""Prometheus metrics of a served owner, separate for each application."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _log = logging.getLogger(__name__)
 
 
 class Metrics:
-    """Requests by route, method and status, their time, commits, conflicts; what waits for backfill, who is at work."""
+    """Metrics: requests by route, method and status, durations, commits, conflicts, backfill backlog, activity."""
 
     def __init__(self, tables: Callable[[], Sequence[ManagedTable]], activity: Callable[[], Activity]) -> None:
-        """`tables` and `activity` are asked at each scrape."""
+        """Create the metrics. Each scrape calls `tables` and `activity`."""
         self._registry = CollectorRegistry()
         self._requests = Counter(
             "slackwater_requests",
@@ -53,16 +53,19 @@ class Metrics:
         self._seconds.labels(seen.route, method).observe(seen.seconds)
 
     def count_commit(self, counts: bool) -> None:
-        """Count a commit: one that counts, or one that met a conflict."""
+        """Count a commit if `counts`, else a conflict."""
         (self._commits if counts else self._conflicts).inc()
 
     def exposition(self) -> bytes:
-        """Everything, in the text format of `CONTENT_TYPE`; asks the owner, and says where it does not answer."""
+        """Return all metrics in the text format of `CONTENT_TYPE`.
+
+        Calls the owner. `slackwater_owner_up` is 0 if the owner does not respond.
+        """
         return generate_latest(self._registry)
 
 
 class _State(Collector):
-    """What the owner says at the moment of a scrape."""
+    """Metrics of the owner's state at the time of a scrape."""
 
     def __init__(self, tables: Callable[[], Sequence[ManagedTable]], activity: Callable[[], Activity]) -> None:
         self._tables = tables
@@ -95,7 +98,7 @@ class _State(Collector):
             yield from _of_work(work)
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
-        """Nothing, so that registering does not ask the owner."""
+        """Return nothing, so that registration does not call the owner."""
         return iter(())
 
 

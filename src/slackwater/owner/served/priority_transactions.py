@@ -1,4 +1,4 @@
-"""Which transactions may hold locks: others may wait for them, so they must not wait behind those others."""
+"""Transactions with locks. Other transactions may wait for them, so their commits have priority."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ _MOST = 65_536
 
 
 class LockHolders:
-    """Transactions, by id, that asked this server for locks and have not ended; the latest `most` of them.
+    """Ids of active transactions with lock requests at this server, limited to the latest `most`.
 
-    Of one that is not known any more nothing goes wrong: its commit queues as others do.
+    A commit of a forgotten transaction still works, but has no priority.
     """
 
     def __init__(self, most: int = _MOST) -> None:
@@ -21,12 +21,12 @@ class LockHolders:
         return txn_id in self._ids
 
     def add(self, txn_id: str) -> None:
-        """Others may wait for the transaction from now on."""
+        """Add a transaction, because other transactions may wait for it."""
         self._ids[txn_id] = None
         self._ids.move_to_end(txn_id)
         if len(self._ids) > self._most:
             self._ids.popitem(last=False)
 
     def remove(self, txn_id: str) -> None:
-        """The transaction has ended."""
+        """Remove an ended transaction."""
         self._ids.pop(txn_id, None)

@@ -1,4 +1,4 @@
-"""What is known of each request once it is answered, for the log and the metrics: never a token, never its content."""
+"""Observations of requests for the access log and the metrics. They never include tokens or content."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _KEY = "slackwater.observation"
 
 @dataclass(slots=True)
 class Observation:
-    """One request: `route` is the path's template, `caller` the token's name, `error` the class of what went wrong.
+    """Facts of one request: `route` is the path template, `caller` the token name, `error` the error class.
 
-    `transaction` is the id of the transaction or single commit that it is about, `versions` what it made: by the ids of
-    tables, None for a table that it is about and that got no version.
+    `transaction` is the id of its transaction or single commit. `versions` has the committed versions by table id, None
+    for a table without a new version.
     """
 
     method: str
@@ -36,7 +36,7 @@ class Observation:
 
 
 class ObserverMiddleware:
-    """ASGI middleware that shows every request to `observers` when it has been answered."""
+    """ASGI middleware that reports every request to `observers` after its response."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class ObserverMiddleware:
         self._monotonic = monotonic
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Source: ASGI specification, HTTP connection scope."""
+        """Observe one request. Source: ASGI specification, HTTP connection scope."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -78,6 +78,6 @@ class ObserverMiddleware:
 
 
 def observation(scope: Scope) -> Observation:
-    """What is known of the request so far, to be added to."""
+    """Return the mutable observation of the request."""
     found: Observation = scope[_KEY]
     return found

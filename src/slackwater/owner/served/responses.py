@@ -1,4 +1,4 @@
-"""JSON answers of the server, those that refuse a request among them."""
+"""JSON responses of the server, including rejected requests."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from slackwater.errors import SlackwaterError
 from slackwater.owner.served.wire.errors import error_to_json, status_of
 
 BUSY_WAIT_S = 1
-"""What `Retry-After` says where no better time is known."""
+"""Default value of `Retry-After` in seconds."""
 
 
 class RequestRejected(Exception):
-    """An answer that the server gives without asking the owner: `error`, with a status of its own."""
+    """Rejection of a request by the server, without a call of the owner: `error` with a status and headers."""
 
     def __init__(self, status: int, error: SlackwaterError, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(str(error))
@@ -26,7 +26,7 @@ class RequestRejected(Exception):
 
 
 def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """`value` as JSON, which nothing on the way may keep."""
+    """Return `value` in a JSON response. Intermediaries must not cache it."""
     return Response(
         orjson.dumps(value), status, {"Cache-Control": "no-store", **(headers or {})}, media_type="application/json"
     )
@@ -35,7 +35,7 @@ def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | No
 def error_response(
     error: SlackwaterError, status: int | None = None, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """`error` with its status, or the one given; 429 and 503 say when to come back."""
+    """Return the response for `error`, with its status or `status`. Responses 429 and 503 have `Retry-After`."""
     status = status_of(error) if status is None else status
     if status in (429, 503):
         headers = {"Retry-After": str(BUSY_WAIT_S), **(headers or {})}

@@ -1,4 +1,4 @@
-"""The routes of a served owner: each turns a request into one call of the owner, and its answer into JSON."""
+"""Routes of a served owner. Each converts a request to a call of the owner, and the result to JSON."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from slackwater.owner.served.wire.queries import CommitsQuery, RecentCommitsQuer
 from slackwater.owner.served.worker_pools import WorkerPools
 
 BEARER = "bearer"
-"""The security scheme's name in the OpenAPI document."""
+"""Name of the security scheme in the OpenAPI document."""
 
 TableId = Annotated[str, Path(pattern=ID_PATTERN, description="The table's UUID.")]
 TableName = Annotated[str, Path(pattern=NAME_PATTERN, description="The table's name.")]
@@ -71,12 +71,12 @@ TABLE = (*_READ, 404)
 BODY = (400, 408, 413, 415)
 COMMIT = (*TABLE, *BODY, 409, 504)
 SHOWN = (ErrorAnswer, CommitConflict, TransactionConflict)
-"""What routes answer besides 200: in the OpenAPI document once, for to each route it would be made anew."""
+"""Response types other than 200. Defined once in the OpenAPI document instead of once per route."""
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """What the routes answer with."""
+    """Dependencies of the routes."""
 
     owner: CommitOwner
     workers: WorkerPools
@@ -86,7 +86,7 @@ class Service:
 
 
 def owner_router(service: Service, gate: Admission) -> APIRouter:
-    """The routes of tables and commits, and those of operating; those of the API under `/v1`, behind `gate`."""
+    """Return the routes of tables, commits and operation. API routes are under `/v1`. `gate` admits requests."""
     router = APIRouter(route_class=guarded_route(gate))
     _add_tables(router, service)
     _add_commits(router, service)
@@ -102,7 +102,7 @@ def route(
     statuses: tuple[int, ...],
     own: Mapping[int, dict[str, Any]] | None = None,
 ) -> Callable[[DecoratedCallable], DecoratedCallable]:
-    """What makes of a function the route of `call`; `own` says what statuses mean to it that mean more to others."""
+    """Return the decorator for the route of `call`. `own` replaces the default descriptions of statuses."""
     shown = _described(scope, statuses)
     if isinstance(call, ConflictableCall):
         shown["responses"][409] = answer(_MEANINGS[409], call.conflict, ErrorAnswer)
@@ -111,14 +111,14 @@ def route(
 
 
 def answer(description: str, *kinds: type[ResponseModel]) -> dict[str, Any]:
-    """How an answer that is one of `kinds`, all of SHOWN, stands in the OpenAPI document."""
+    """Return the OpenAPI description of a response with one of `kinds`, all in SHOWN."""
     refs = [{"$ref": f"#/components/schemas/{kind.__name__}"} for kind in kinds]
     schema = refs[0] if len(refs) == 1 else {"anyOf": refs}
     return {"description": description, "content": {"application/json": {"schema": schema}}}
 
 
 def _described(scope: Scope | None, statuses: tuple[int, ...]) -> dict[str, Any]:
-    """How a route stands in the OpenAPI document: its scope, and what it answers besides 200."""
+    """Return the OpenAPI entry of a route: its scope, and its responses other than 200."""
     responses: dict[int | str, dict[str, Any]] = {
         status: answer(_MEANINGS[status], ErrorAnswer) for status in sorted(statuses)
     }
@@ -134,24 +134,24 @@ def _add_tables(router: APIRouter, service: Service) -> None:
 
     @route(router, calls.GET_OWNER, Scope.READ, _READ)
     async def get_owner() -> Response:
-        """Who this owner is."""
+        """Return the identity of this owner."""
         owner_id = await workers.look(lambda: owner.owner_id)
         return json_response(OwnerInfo(owner_id).to_json())
 
     @route(router, calls.LIST_TABLES, Scope.READ, _READ)
     async def list_tables() -> Response:
-        """The tables that are this owner's, or on their way, by name."""
+        """Return the tables of this owner by name, including proposed and releasing tables."""
         return json_response(TablesResponse(await workers.look(owner.tables)).to_json())
 
     @route(router, calls.GET_TABLE, Scope.READ, TABLE)
     async def get_table(name: TableName) -> Response:
-        """The table of that name."""
+        """Return the table with this name."""
         table = await workers.look(functools.partial(owner.table, name))
         return json_response(table.to_json())
 
     @route(router, calls.TAKE_TABLE, Scope.ADMIN, COMMIT)
     async def take_table(request: Request, body: OwnershipProposal) -> Response:
-        """Own a table from the proposed commit on. 409 with `latestVersion` where the version exists already."""
+        """Acquire ownership of a table by the proposed commit. 409 with `latestVersion` if the version exists."""
         body = replace(body, actions=signed(request, body.actions))
         return _ratified(request, service, body, await workers.ratify(owner.take, body))
 
@@ -161,28 +161,28 @@ def _add_commits(router: APIRouter, service: Service) -> None:
 
     @route(router, calls.COMMIT, Scope.COMMIT, COMMIT)
     async def commit(request: Request, table_id: TableId, body: CommitRequest) -> Response:
-        """Make the actions a version of the table. 409 with `latestVersion` where the version is another commit's."""
-        del table_id  # the body has it
+        """Commit the actions to the table. 409 with `latestVersion` if another commit has the version."""
+        del table_id  # part of the body
         body = replace(body, actions=signed(request, body.actions))
         return _ratified(request, service, body, await workers.ratify(owner.commit, body))
 
     @route(router, calls.GET_COMMITS, Scope.READ, TABLE)
     async def get_commits(table_id: TableId, asked: Annotated[CommitsQuery, Query()]) -> Response:
-        """The ratified commits of the range that are not backfilled, and the latest version."""
+        """Return the unbackfilled commits of the range, and the latest version."""
         call = functools.partial(owner.get_commits, table_id, asked.start_version, asked.end_version, asked.with_data)
         found = await workers.look(call)
         return json_response(found.to_json())
 
     @route(router, calls.BACKFILL, Scope.COMMIT, (*TABLE, *BODY, 409))
     async def backfill(table_id: TableId, body: BackfillRequest) -> Response:
-        """Copy ratified commits to `_delta_log`; the version that it reaches to now."""
+        """Copy ratified commits to `_delta_log`, and return the latest backfilled version."""
         call = functools.partial(owner.backfill_to_version, table_id, body.version)
         return json_response(BackfillAnswer(await workers.settle(call)).to_json())
 
     @route(router, calls.RELEASE, Scope.ADMIN, COMMIT)
     async def release(request: Request, table_id: TableId, body: CommitRequest) -> Response:
-        """Hand the table back to the file system, by the commit that removes the ownership."""
-        del table_id  # the body has it
+        """Release the table to the file system, by a commit without the ownership."""
+        del table_id  # part of the body
         body = replace(body, actions=signed(request, body.actions))
         return _ratified(request, service, body, await workers.ratify(owner.release, body))
 
@@ -192,7 +192,7 @@ def _add_operations(router: APIRouter, service: Service) -> None:
 
     @route(router, calls.REPAIR, Scope.ADMIN, (*TABLE, *BODY, 409))
     async def repair(body: RepairRequest) -> Response:
-        """Finish what was cut short and remove what nobody needs, in one table or all."""
+        """Complete interrupted operations and delete unneeded files, in one table or all."""
         done = await workers.settle(functools.partial(owner.repair, body.table_id))
         return json_response(RepairAnswer(done).to_json())
 
@@ -202,7 +202,7 @@ def _add_operations(router: APIRouter, service: Service) -> None:
         responses={503: {"model": HealthAnswer, "description": "The owner does not answer."}},
     )
     async def health() -> Response:
-        """Whether the owner answers, and nothing else."""
+        """Return whether the owner responds, without further data."""
         if await workers.is_well(owner.tables):
             return json_response(HealthAnswer("ok").to_json())
         return json_response(HealthAnswer("unavailable").to_json(), 503)
@@ -214,22 +214,22 @@ def _add_operations(router: APIRouter, service: Service) -> None:
 
     @router.get("/metrics", response_class=Response, **shown)
     async def get_metrics() -> Response:
-        """What Prometheus asks for."""
+        """Return the metrics for Prometheus."""
         return Response(await workers.look(metrics.exposition), media_type=CONTENT_TYPE)
 
 
 def _add_views(router: APIRouter, service: Service) -> None:
-    """What people look at: nothing is decided by it."""
+    """Add the routes for monitoring. No decision depends on them."""
     owner, workers = service.owner, service.workers
 
     @route(router, calls.GET_ACTIVITY, Scope.READ, _READ)
     async def get_activity() -> Response:
-        """Who is at work: open transactions, locks and who waits for whom, promises, the read timestamp table."""
+        """Return open transactions, locks and waits, timestamp reservations, and the read timestamp table."""
         return json_response((await workers.look(owner.activity)).to_json())
 
     @route(router, calls.GET_RECENT_COMMITS, Scope.READ, _READ)
     async def get_recent_commits(asked: Annotated[RecentCommitsQuery, Query()]) -> Response:
-        """The latest commits of all tables, newest first, with what their writers say of them."""
+        """Return the latest commits of all tables, newest first, with facts from their `commitInfo`."""
         found = await workers.look(functools.partial(owner.recent_commits, asked.limit))
         return json_response(RecentCommitsAnswer(found).to_json())
 

@@ -1,4 +1,4 @@
-"""Serves a commit owner until it is told to stop: then requests are finished, and what was ratified is backfilled."""
+"""Server of a commit owner. On shutdown, it completes requests and backfills ratified commits."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """Where the server listens; `port` 0 is any free one. With a certificate and its key (PEM files) it speaks TLS.
+    """Address of the server. For `port` 0 the system chooses a port. With a certificate and key (PEM) it uses TLS.
 
-    `grace_s` is how long requests may take to finish once the server is told to stop.
+    `grace_s` is the maximum time for requests to complete during shutdown.
     """
 
     host: str = DEFAULT_HOST
@@ -46,14 +46,14 @@ class Binding:
     grace_s: int = 60
 
     def url(self, port: int | None = None) -> str:
-        """The URL of the server, at `port` where that came out as another one."""
+        """Return the URL of the server, with `port` if the system chose another port."""
         scheme = "http" if self.certfile is None else "https"
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{scheme}://{host}:{self.port if port is None else port}"
 
 
 class OwnerServer:
-    """A server that listens from its making on, and answers while `run` runs."""
+    """A server. It listens from its creation on, and responds during `run`."""
 
     def __init__(
         self,
@@ -62,10 +62,10 @@ class OwnerServer:
         binding: Binding | None = None,
         settings: ServedSettings | None = None,
     ) -> None:
-        """`owner` is closed at the end of `run`.
+        """Create the server. `run` closes `owner` at its end.
 
-        Raises InvalidArgument for a place where it cannot listen, a certificate that cannot be read, and without
-        `tokens` for a host that other machines reach.
+        Raises InvalidArgument if the address is unavailable, if the certificate is unreadable, or without `tokens` for
+        a host reachable from other machines.
         """
         binding = binding or Binding()
         if tokens is None and not is_loopback(binding.host):
@@ -81,7 +81,7 @@ class OwnerServer:
         self._socket.connections = connections
         config = uvicorn.Config(
             create_app(owner, tokens, chosen),
-            # Others accept and speak without the limits of ours.
+            # Other event loops and protocols would bypass our limits.
             loop="asyncio",
             http=bounded_protocol(chosen, connections),
             ws="none",
@@ -100,9 +100,9 @@ class OwnerServer:
         self.url = binding.url(self._socket.getsockname()[1])
 
     def run(self, on_ready: Callable[[str], None] | None = None) -> None:
-        """Serve until `stop`, SIGTERM or SIGINT; then finish what was asked, and close the owner.
+        """Serve until `stop`, SIGTERM or SIGINT. Then complete the requests, and close the owner.
 
-        `on_ready` is told the URL: requests may come from then on.
+        Calls `on_ready` with the URL before the first request.
         """
         with self._stopped_by_signals():
             try:
@@ -115,12 +115,15 @@ class OwnerServer:
                 self._owner.close()
 
     def stop(self) -> None:
-        """Let `run` end, in whichever thread it is."""
+        """Stop `run` from any thread."""
         self._server.should_exit = True
 
     @contextmanager
     def _stopped_by_signals(self) -> Iterator[None]:
-        """Signals stop the server and end nothing else: uvicorn raises them again, while the owner is yet to close."""
+        """Stop the server on signals, and suppress the signals which uvicorn raises again.
+
+        The owner must still be closed after the signal.
+        """
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -139,13 +142,14 @@ def _listening(binding: Binding) -> AdmittingListener:
     try:
         found = socket.getaddrinfo(binding.host, binding.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, _, _, address = found[0]
-        # Only with its protocol named does asyncio turn off Nagle's algorithm, which would delay every answer.
+        # The protocol is explicit, because only then asyncio disables Nagle's algorithm, which would delay every
+        # response.
         listening = AdmittingListener(family, kind, socket.IPPROTO_TCP)
     except OSError as error:
         raise _cannot_listen(binding, error) from error
     try:
         if os.name == "posix":
-            # The port is free for the next server at once; elsewhere the option would share it.
+            # Makes the port available immediately after a restart. On other systems the option would share the port.
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
         listening.listen(_BACKLOG)

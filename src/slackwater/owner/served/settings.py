@@ -1,4 +1,4 @@
-"""Settings that the operator of a served owner can choose."""
+"""Settings of a served owner for its operator."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ServedSettings:
-    """Limits of a served owner; sizes in bytes, times in seconds. Raises InvalidArgument where one is not positive.
+    """Limits of a served owner. Sizes in bytes, times in seconds. Raises InvalidArgument if a limit is not positive.
 
-    There are `max_connections`, of one address (of IPv6: one /64 network) `max_connections_per_address`; idle ones are
-    ended for new ones, and those whose request does not come within `head_timeout_s`, or who take nothing of an answer
-    for `send_timeout_s`. `max_bytes_in_flight` is the memory that bodies and what they are parsed to take together, at
-    most; a body has a JSON value for each 32 bytes of `max_body_bytes`. `rate_per_s` requests a second are taken of
-    each token, None for any number. `concurrent_commits` wait for the owner at once, as many of transactions that hold
-    locks and of those that are decided, `concurrent_waits` for locks, and `concurrent_reads` each of the latest state,
-    of the past, and of steps of transactions; `waiting_calls` queue behind each. With `public_metrics` no token is
-    needed for `/metrics`, which names the tables.
+    Connections: at most `max_connections`, and `max_connections_per_address` per address (one /64 network for IPv6).
+    Idle connections are closed to admit new ones. A connection is also closed if a request does not arrive within
+    `head_timeout_s`, or if the client reads no response for `send_timeout_s`.
+
+    Bodies: `max_bytes_in_flight` limits the memory for bodies and their parsed values. A body may have one JSON value
+    per 32 bytes of `max_body_bytes`. Each token may send `rate_per_s` requests per second, None for no limit.
+
+    Concurrency: `concurrent_commits` applies separately to commits, to commits of transactions with locks, and to
+    decided transactions. `concurrent_waits` applies to lock requests. `concurrent_reads` applies separately to reads of
+    the latest state, reads of the past, and transaction steps. Each queue holds `waiting_calls` further calls. With
+    `public_metrics`, `/metrics` needs no token. It includes table names.
     """
 
     max_body_bytes: int = 32 * MIB

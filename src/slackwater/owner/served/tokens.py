@@ -1,4 +1,4 @@
-"""Tokens of a served commit owner: who may ask for what. Only their hashes are kept.
+"""Tokens of a served commit owner, with scopes. Only their hashes are stored.
 
 Source: docs/security.md.
 """
@@ -25,7 +25,7 @@ from slackwater.owner.database.schema import tokens as tokens_table
 from slackwater.owner.state.clock import OwnerClock
 
 CACHED_S = 3.0
-"""For so long a token that was revoked may still be taken for good."""
+"""Maximum time in seconds for which a revoked token is still accepted."""
 
 _PREFIX = "slw_"
 _BYTES = 32
@@ -34,33 +34,33 @@ _MOST_CACHED = 4096
 
 
 class Scope(str, Enum):
-    """What a token is good for; each includes those before it."""
+    """Scope of a token. Each scope includes the previous scopes."""
 
     READ = "read"
-    """Tables and commits can be looked at."""
+    """Read tables and commits."""
     COMMIT = "commit"
-    """Tables can be written to."""
+    """Write to tables."""
     ADMIN = "admin"
-    """Tables can be taken, released and repaired."""
+    """Adopt, release and repair tables."""
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """What a caller may do: the name of its token, its scopes, and when that ends (ms since the epoch)."""
+    """An authenticated caller: name of the token, scopes, and expiry (ms since the epoch)."""
 
     name: str
     scopes: frozenset[Scope]
     expires_ms: int | None = None
 
     def allows(self, scope: Scope) -> bool:
-        """Whether the scopes include `scope`."""
+        """Return whether the scopes include `scope`."""
         order = list(Scope)
         return any(order.index(own) >= order.index(scope) for own in self.scopes)
 
 
 @dataclass(frozen=True, slots=True)
 class TokenRecord:
-    """A token in the list of tokens, without its secret; times in ms since the epoch."""
+    """A token in the list of tokens, without its secret. Times in ms since the epoch."""
 
     name: str
     scopes: frozenset[Scope]
@@ -69,7 +69,7 @@ class TokenRecord:
 
 
 class Tokens:
-    """The tokens in the owner's database; thread-safe."""
+    """Tokens in the owner's database. Thread-safe."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Tokens:
         monotonic: Callable[[], float] = time.monotonic,
         cached_s: float = CACHED_S,
     ) -> None:
-        """`cached_s` bounds for how long a revoked token is good in this process, in seconds."""
+        """Open the tokens. `cached_s` limits the acceptance of a revoked token in this process, in seconds."""
         self._database = database
         self._now_ms = (clock or OwnerClock()).now_ms
         self._monotonic = monotonic
@@ -87,13 +87,13 @@ class Tokens:
 
     @property
     def database(self) -> Database:
-        """Where they are: the owner's."""
+        """The owner's database with the tokens."""
         return self._database
 
     def create(self, name: str, scopes: Collection[Scope | str], expires_ms: int | None = None) -> str:
-        """A new token, which is shown nowhere again.
+        """Create a token and return its secret. The secret is not stored.
 
-        Raises InvalidArgument for a name that is taken or malformed, no or unknown scopes, an end that has passed.
+        Raises InvalidArgument for a used or malformed name, for no or unknown scopes, and for an expiry in the past.
         """
         checked(Name, "token's name", name)
         granted = _parsed(scopes)
@@ -122,7 +122,7 @@ class Tokens:
         return token
 
     def revoke(self, name: str) -> None:
-        """From now on the token is good for nothing, elsewhere within `CACHED_S`. Raises InvalidArgument for none."""
+        """Revoke the token. Other processes reject the token within `CACHED_S`. Raises InvalidArgument if unknown."""
         named = tokens_table.c.name == name
         known = self._database.read(
             lambda connection: connection.execute(sa.select(tokens_table.c.name).where(named)).all()
@@ -133,13 +133,13 @@ class Tokens:
         self._cache.clear()
 
     def records(self) -> list[TokenRecord]:
-        """All tokens, by name, those too that have expired."""
+        """Return all tokens by name, including expired tokens."""
         statement = sa.select(tokens_table).order_by(tokens_table.c.name)
         rows = self._database.read(lambda connection: connection.execute(statement).all())
         return [TokenRecord(row.name, _split(row.scopes), row.created_ms, row.expires_ms) for row in rows]
 
     def authorize(self, token: str) -> Principal | None:
-        """What `token` grants, None for one that is unknown, revoked or expired; may ask the database.
+        """Return the principal of `token`, None if unknown, revoked or expired. May query the database.
 
         Raises CommitOwnerUnavailable.
         """
@@ -161,7 +161,7 @@ class Tokens:
         return self._unexpired(granted)
 
     def recent(self, token: str) -> Principal | None:
-        """What `token` was found to grant a moment ago, without asking the database; None where it has to be asked."""
+        """Return the cached principal of `token`. None if expired, or if a database query is necessary."""
         granted, asked = self._cache.get(_hash(token), (None, 0.0))
         if granted is None or self._monotonic() - asked >= self._cached_s:
             return None
@@ -172,7 +172,7 @@ class Tokens:
 
 
 def _hash(token: str) -> str:
-    # A token has 256 random bits: nothing slower than SHA-256 is needed to hide it.
+    # SHA-256 is sufficient, because a token has 256 random bits.
     return hashlib.sha256(token.encode(errors="replace")).hexdigest()
 
 
@@ -192,6 +192,6 @@ def _joined(scopes: Collection[Scope]) -> str:
 
 
 def _split(text: str) -> frozenset[Scope]:
-    # A scope of a newer version is none here.
+    # Scopes of newer versions are ignored.
     known = {scope.value for scope in Scope}
     return frozenset(Scope(part) for part in text.split(",") if part in known)

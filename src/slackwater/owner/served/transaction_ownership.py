@@ -1,7 +1,7 @@
-"""Opener of a transaction, by the name of the token: a caller with another token cannot go on with it.
+"""Ownership of transactions by tokens: requests with a token other than the opening token are rejected.
 
-The names are in the owner's database, so every server of the owner knows them, and after a restart too. A token that
-was made anew under its name is the same opener.
+The database stores the token names. Every server of the owner knows them, also after a restart. A recreated token with
+the same name is the same transaction owner.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 KEPT_MS = 600_000
-"""For so long it is remembered who opened a transaction that the owner knows nothing else of."""
+"""Retention of the opening token for a transaction otherwise unknown to the owner."""
 
 _FORGET_EVERY_MS = 60_000
 _MOST_CACHED = 65_536
@@ -61,7 +61,7 @@ _NEW = sa.select(
     _NEW_ID, sa.cast(sa.bindparam("new_name"), sa.String), sa.cast(sa.bindparam("new_ms"), sa.BigInteger)
 ).where(~_is_under_way(_NEW_ID))
 _COLUMNS = ("txn_id", "token_name", "seen_ms")
-# One statement: most transactions are new, and each round trip counts.
+# One statement, because most transactions are new and each round trip costs time.
 _OPEN = {
     "sqlite": sqlite.insert(openers).from_select(_COLUMNS, _NEW).on_conflict_do_nothing(),
     "postgresql": postgresql.insert(openers).from_select(_COLUMNS, _NEW).on_conflict_do_nothing(),
@@ -70,19 +70,19 @@ _FORGET = sa.delete(openers).where(openers.c.seen_ms < sa.bindparam("before_ms")
 
 
 class TransactionCall(Enum):
-    """What a request does with a transaction."""
+    """Effect of a request on a transaction."""
 
     WORK = "work"
-    """It goes on with it, as its opener does; the first such request opens it."""
+    """The request continues the transaction. The first such request opens it."""
     END = "end"
-    """It brings it to an end, as a repair does too: an admin token may."""
+    """The request ends the transaction, like a repair. A token with scope admin may do so."""
     ASK = "ask"
-    """It decides that what is not decided does not commit: of a transaction that is not known, only for admin."""
+    """The request aborts an undecided transaction. For an unknown transaction only with scope admin."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """`name` asks about the transaction, and has opened it where no other caller has."""
+    """A request of the token `name` for the transaction. With `opens`, it opens a transaction without an owner."""
 
     txn_id: str
     name: str
@@ -91,16 +91,16 @@ class _Question:
 
 @dataclass(frozen=True, slots=True)
 class _Opener:
-    """`name`: the token's; None where no token opened the transaction; `is_under_way`: a caller without token did."""
+    """Opening token `name`, None without a token. `is_under_way`: a caller without a token opened the transaction."""
 
     name: str | None
     is_under_way: bool = False
 
 
 class TransactionOwners:
-    """Lets pass what is asked about a transaction by the caller that opened it; thread-safe.
+    """Checks for each request that its caller opened the transaction. Thread-safe.
 
-    Without a `database`, that is without tokens, everybody may do everything.
+    Without a `database` there are no tokens, and every caller has full access.
     """
 
     def __init__(self, database: Database | None, clock: OwnerClock | None = None) -> None:
@@ -112,7 +112,7 @@ class TransactionOwners:
         self._forgot_ms = 0
 
     def guarded(self, request: Request, txn_id: str, step: TransactionCall, call: Callable[P, T]) -> Callable[P, T]:
-        """`call`, which begins with `require` for the sender of `request`."""
+        """Return `call` with a preceding `require` for the sender of `request`."""
         granted = granted_to(request)
 
         def checked(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -122,7 +122,7 @@ class TransactionOwners:
         return checked
 
     def require(self, granted: Principal, txn_id: str, step: TransactionCall) -> None:
-        """Let pass the opener of the transaction. Raises NotAuthorized, CommitOwnerUnavailable."""
+        """Check that the caller opened the transaction. Raises NotAuthorized, CommitOwnerUnavailable."""
         if self._database is None:
             return
         if step is not TransactionCall.WORK and granted.allows(Scope.ADMIN):
@@ -149,8 +149,8 @@ class TransactionOwners:
                 self._cache.popitem(last=False)
 
     def _answered(self, questions: Sequence[_Question]) -> list[_Opener]:
-        assert self._database is not None  # noqa: S101  (`require` asks nothing then)
-        # What a power cut undoes of it, it undoes of the transaction too: what is durable of that comes later.
+        assert self._database is not None  # noqa: S101  (`require` returns earlier without a database)
+        # Not durable, because a power failure would also undo the transaction. Its durable parts are written later.
         return self._database.write(lambda c: self._found(c, questions), durable=False)
 
     def _found(self, connection: Connection, questions: Sequence[_Question]) -> list[_Opener]:
@@ -163,7 +163,7 @@ class TransactionOwners:
 
     def _open(self, connection: Connection, questions: Sequence[_Question]) -> None:
         now_ms = self._now_ms()
-        # Of several that come together the first has opened it.
+        # The first of several concurrent requests opens the transaction.
         names = {question.txn_id: question.name for question in reversed(questions) if question.opens}
         if not names:
             return

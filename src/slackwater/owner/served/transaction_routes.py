@@ -1,4 +1,4 @@
-"""The routes of transactions over many tables."""
+"""Routes of multi-table transactions."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ TxnId = Annotated[str, Path(pattern=ID_PATTERN, description="The transaction's U
 
 
 def add_transactions(router: APIRouter, service: Service) -> None:
-    """Add the routes to `router`, behind the gate that it has."""
+    """Add the routes to `router`. Its admission applies."""
     holders = LockHolders()
     _add_steps(router, service, holders)
     _add_locks(router, service, holders)
@@ -59,7 +59,7 @@ def _add_steps(router: APIRouter, service: Service, holders: LockHolders) -> Non
 
     @route(router, calls.GET_CUT, Scope.READ, TABLE)
     async def get_cut(asked: Annotated[CutQuery, Query()]) -> Response:
-        """One state of all tables: the latest, or the one that was current at an instant, for ever the same."""
+        """Return a consistent state of all tables: the latest, or the stable state at an instant."""
         if asked.timestamp_ms is None:
             found = await workers.look(owner.cut)
         else:
@@ -68,7 +68,7 @@ def _add_steps(router: APIRouter, service: Service, holders: LockHolders) -> Non
 
     @route(router, calls.GET_TIME, Scope.COMMIT, (*TABLE, *BODY, 409))
     async def get_time(request: Request, txn_id: TxnId, body: TimeRequest) -> Response:
-        """The range that a request for the current time leaves. To ask again does no harm."""
+        """Return the timestamp range after a request for the current time. Repeating the request is safe."""
         if body.holds:
             holders.add(txn_id)
         narrowed = await workers.step(
@@ -82,7 +82,7 @@ def _add_locks(router: APIRouter, service: Service, holders: LockHolders) -> Non
 
     @route(router, calls.LOCK, Scope.COMMIT, (*TABLE, *BODY, 409))
     async def lock(request: Request, txn_id: TxnId, body: LockRequest) -> Response:
-        """Lock the items for the transaction. 409 (LockTimeout) where others hold them: ask again to go on waiting."""
+        """Lock the items for the transaction. 409 (LockTimeout) if locks are unavailable. Repeat to keep waiting."""
         holders.add(txn_id)
         call = guarded(
             request, txn_id, TransactionCall.WORK, lambda timeout_s: owner.lock(replace(body, timeout_s=timeout_s))
@@ -92,15 +92,15 @@ def _add_locks(router: APIRouter, service: Service, holders: LockHolders) -> Non
 
     @route(router, calls.KEEP_ALIVE, Scope.COMMIT, (*TABLE, 409))
     async def keep_alive(request: Request, txn_id: TxnId) -> Response:
-        """Say that the transaction goes on: its locks stay."""
+        """Renew the lease of the transaction and its locks."""
         await workers.step(guarded(request, txn_id, TransactionCall.WORK, functools.partial(owner.keep_alive, txn_id)))
-        # Another server of the same owner may have granted them.
+        # Another server of the same owner may have granted the locks.
         holders.add(txn_id)
         return json_response(EmptyResponse().to_json())
 
     @route(router, calls.END, Scope.COMMIT, (*TABLE, 409))
     async def end(request: Request, txn_id: TxnId) -> Response:
-        """Forget a transaction that is not going to commit: its locks are free."""
+        """Discard a transaction without a commit, and release its locks."""
         await workers.step(guarded(request, txn_id, TransactionCall.END, functools.partial(owner.end, txn_id)))
         holders.remove(txn_id)
         return json_response(EmptyResponse().to_json())
@@ -111,8 +111,7 @@ def _add_commit(router: APIRouter, service: Service, holders: LockHolders) -> No
 
     @route(router, calls.COMMIT_TRANSACTION, Scope.COMMIT, COMMIT)
     async def commit_transaction(request: Request, body: TransactionRequest) -> Response:
-        """Make all commits count at once. 409 with `latestVersions` where it is based on versions that are not the
-        latest."""
+        """Commit all writes with one timestamp. 409 with `latestVersions` if a base version is not the latest."""
         body = _signed(request, body)
         is_awaited = body.txn_id in holders
         call = guarded(request, body.txn_id, TransactionCall.WORK, owner.commit_transaction)
@@ -129,11 +128,14 @@ def _add_promises(router: APIRouter, service: Service, holders: LockHolders) -> 
 
     @route(router, calls.PREPARE, Scope.COMMIT, (*TABLE, *BODY, 409))
     async def prepare(request: Request, txn_id: TxnId, body: PrepareRequest) -> Response:
-        """Promise to commit this owner's part of a transaction over the tables of several, durably. 409 with
-        `latestVersions` as for a commit. To ask again does no harm: the first vote stands."""
+        """Vote durably for this owner's part of a multi-owner transaction.
+
+        409 with `latestVersions`, see the commit of a transaction. Repeating the request is safe: the first vote
+        remains valid.
+        """
         call = functools.partial(owner.prepare, _signed(request, body.transaction), body.coordinator_id)
         outcome = await workers.vote(guarded(request, txn_id, TransactionCall.WORK, call), txn_id in holders)
-        # What it has locked stays its own, after a conflict too.
+        # The locks stay, even after a conflict.
         holders.add(txn_id)
         if isinstance(outcome, Vote):
             return json_response(outcome.to_json())
@@ -142,7 +144,7 @@ def _add_promises(router: APIRouter, service: Service, holders: LockHolders) -> 
 
     @route(router, calls.FINISH, Scope.COMMIT, (*TABLE, *BODY, 409))
     async def finish(request: Request, txn_id: TxnId, body: FinishRequest) -> Response:
-        """Carry out what was decided, once. To ask again does no harm, and is right after any error but a refusal."""
+        """Apply the decision, once. Repeating the request is safe. Repeat after every error except a rejection."""
         call = functools.partial(owner.finish, txn_id, body.timestamp_ms)
         response = await workers.finish(guarded(request, txn_id, TransactionCall.END, call))
         if response is not None:
@@ -153,7 +155,7 @@ def _add_promises(router: APIRouter, service: Service, holders: LockHolders) -> 
 
     @route(router, calls.GET_IN_DOUBT, Scope.ADMIN, TABLE)
     async def get_in_doubt() -> Response:
-        """The transactions that this owner has voted for, and whose outcome it has not been told."""
+        """Return the transactions with a vote of this owner and an unknown outcome."""
         return json_response(InDoubtAnswer(await workers.look(owner.in_doubt)).to_json())
 
 
@@ -164,29 +166,34 @@ def _add_decisions(router: APIRouter, service: Service) -> None:
 
     @route(router, calls.DECIDE, Scope.COMMIT, (*TABLE, *BODY), {504: unknown})
     async def decide(request: Request, txn_id: TxnId, body: DecisionRequest) -> Response:
-        """As coordinator: record whether and when the transaction commits. What is answered counts: what was decided
-        first. To ask again does no harm."""
+        """Record the coordinator's decision: commit timestamp or abort.
+
+        The response has the effective decision: the first one. Repeating the request is safe.
+        """
         call = functools.partial(owner.decide, txn_id, body.timestamp_ms, body.participants)
         decided_ms = await workers.decide(guarded(request, txn_id, TransactionCall.WORK, call))
         return json_response(DecisionAnswer(decided_ms).to_json())
 
     @route(router, calls.ASK_DECISION, Scope.COMMIT, TABLE)
     async def ask_decision(request: Request, txn_id: TxnId) -> Response:
-        """As coordinator: when the transaction commits. Where nothing is decided, that it does not is decided now."""
+        """Return the coordinator's decision. An undecided transaction is aborted now."""
         call = functools.partial(owner.decision, txn_id)
         decided_ms = await workers.step(guarded(request, txn_id, TransactionCall.ASK, call))
         return json_response(DecisionAnswer(decided_ms).to_json())
 
     @route(router, calls.ACKNOWLEDGE, Scope.COMMIT, (*TABLE, *BODY))
     async def acknowledge(request: Request, txn_id: TxnId, body: AcknowledgeRequest) -> Response:
-        """As coordinator: one participant has carried out the decision; after the last it is forgotten."""
+        """Record at the coordinator that one participant applied the decision.
+
+        After the last acknowledgement, a decision to commit is deleted.
+        """
         call = functools.partial(owner.acknowledge, txn_id, body.participant_id)
         await workers.step(guarded(request, txn_id, TransactionCall.END, call))
         return json_response(EmptyResponse().to_json())
 
 
 def _signed(request: Request, asked: TransactionRequest) -> TransactionRequest:
-    """What is asked, signed by the caller; the log of requests is told which tables it is about."""
+    """Return the request with the caller's name in its commits, and record its tables for the access log."""
     seen = observation(request.scope)
     seen.transaction = asked.txn_id
     seen.versions = {write.table_id: None for write in asked.writes}

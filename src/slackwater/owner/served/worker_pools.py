@@ -1,7 +1,7 @@
-"""Threads in which the owner's calls, which block, are made; those that commit do not keep others waiting.
+"""Thread pools for blocking calls of the owner. Commits do not block other calls.
 
-Commits, votes and locks may wait for transactions that hold locks. So that these come to their end there are threads
-that no call takes which waits for them, and others for what is decided, which waits for none.
+Commits, votes and lock requests may wait for transactions with locks. So that these transactions can complete, they
+have their own threads. Decided transactions, which never wait for other transactions, also have their own threads.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 class WorkerPools:
-    """Calls the owner, many at once. Raises CommitOwnerBusy where too many wait already."""
+    """Calls the owner concurrently. Raises CommitOwnerBusy if too many calls are waiting."""
 
     def __init__(self, settings: ServedSettings, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
@@ -46,9 +46,9 @@ class WorkerPools:
         self._health_timeout_s = settings.health_timeout_s
 
     async def ratify(self, call: Callable[[A], T], request: A, is_awaited: bool = False) -> T:
-        """What `call` answers, which commits; where others wait for it, as `is_awaited` says, it passes them.
+        """Return the result of the committing `call`. With `is_awaited`, it has priority over other commits.
 
-        Raises CommitUnknown for what is no error of ours: it may have landed.
+        Raises CommitUnknown for unexpected errors, because the commit may be effective.
         """
         queue = self._awaited if is_awaited else self._commits
         try:
@@ -62,14 +62,14 @@ class WorkerPools:
             ) from error
 
     async def vote(self, call: Callable[[], T], is_awaited: bool = False) -> T:
-        """What `call` answers, which waits for locks and may be repeated; `is_awaited` as in `ratify`.
+        """Return the result of `call`, a repeatable call that waits for locks. `is_awaited`: see `ratify`.
 
-        Raises CommitOwnerUnavailable for what is no error of ours: it is to be repeated.
+        Raises CommitOwnerUnavailable for unexpected errors. Then the call must be repeated.
         """
         return await _repeatable(self._awaited if is_awaited else self._waits, call)
 
     async def decide(self, call: Callable[[], T]) -> T:
-        """What `call` answers, which records a decision. Raises CommitUnknown where it may be recorded all the same."""
+        """Return the result of `call`, recording a decision. Raises CommitUnknown if the outcome is unknown."""
         try:
             return await self._steps.run(call)
         except Exception as error:
@@ -82,32 +82,32 @@ class WorkerPools:
             ) from error
 
     async def finish(self, call: Callable[[], T]) -> T:
-        """What `call` answers, which carries out a decision: it waits for no other transaction, and may be repeated.
+        """Return the result of `call`, applying a decision. It waits for no other transaction and is repeatable.
 
-        Raises CommitOwnerUnavailable for what is no error of ours: it is to be repeated.
+        Raises CommitOwnerUnavailable for unexpected errors. Then the call must be repeated.
         """
         return await _repeatable(self._decided, call)
 
     async def settle(self, call: Callable[[], T]) -> T:
-        """What `call` answers, which may take as long as a commit does."""
+        """Return the result of `call`, with the duration of a commit."""
         return await self._commits.run(call)
 
     async def look(self, call: Callable[[], T]) -> T:
-        """What `call` answers, which only reads."""
+        """Return the result of the read-only `call`."""
         return await self._reads.run(call)
 
     async def look_back(self, call: Callable[[], T]) -> T:
-        """What `call` answers, which only reads, and waits until what it reads is settled."""
+        """Return the result of the read-only `call`, possibly waiting for commits in progress."""
         return await self._past.run(call)
 
     async def step(self, call: Callable[[], T]) -> T:
-        """What `call` answers: a step of a transaction that waits for no other one."""
+        """Return the result of `call`, a transaction step without waiting for other transactions."""
         return await self._steps.run(call)
 
     async def lock(self, call: Callable[[float], T], timeout_s: float) -> T:
-        """What `call` answers, told for how many seconds it may wait for other transactions: `timeout_s` in all.
+        """Return the result of `call`. Its argument is its time to wait for other transactions, `timeout_s` in all.
 
-        What no other transaction holds is not queued for. Raises LockTimeout, also where there is no thread to wait in.
+        Free locks are granted without queueing. Raises LockTimeout, also if no thread is available for waiting.
         """
         if self._waits.has_room:
             return await self._waits.run(functools.partial(call, timeout_s))
@@ -116,17 +116,17 @@ class WorkerPools:
             return await self._steps.run(functools.partial(call, 0.0))
         except LockTimeout as error:
             held = error
-        # Once it has begun, the call ends by itself.
+        # The timeout only covers the queue, because a started call respects the deadline itself.
         with anyio.move_on_after(deadline - self._monotonic()):
             return await self._waits.run(lambda: call(max(0.0, deadline - self._monotonic())))
         raise held
 
     async def is_well(self, call: Callable[[], object]) -> bool:
-        """Whether `call` answers in time and without an error; one at a time."""
+        """Return whether `call` succeeds in time. At most one such call runs."""
         with anyio.move_on_after(self._health_timeout_s):
             try:
                 await to_thread.run_sync(call, limiter=self._health, abandon_on_cancel=True)
-            except Exception:  # noqa: BLE001 - whatever it is, the owner is not well
+            except Exception:  # noqa: BLE001 - any error means unhealthy
                 _log.warning("the owner is not well", exc_info=True)
                 return False
             return True
@@ -144,7 +144,7 @@ async def _repeatable(queue: _Queue, call: Callable[[], T]) -> T:
 
 
 class _Queue:
-    """So many calls at once, and so many behind them."""
+    """A limited number of concurrent calls, and a limited number of waiting calls."""
 
     def __init__(self, at_once: int, waiting: int) -> None:
         self._limiter = CapacityLimiter(at_once)
@@ -154,7 +154,7 @@ class _Queue:
 
     @property
     def has_room(self) -> bool:
-        """Whether a call would begin at once."""
+        """True if a call would start immediately."""
         return self._inside < self._at_once
 
     async def run(self, call: Callable[[], T]) -> T:

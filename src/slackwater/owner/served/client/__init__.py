@@ -1,1 +1,1 @@
-"""The client of a served commit owner."""
+"""Client of a served commit owner."""

@@ -1,4 +1,4 @@
-"""Addresses of served owners, and which of them are this machine itself."""
+"""Addresses of served owners, and detection of local addresses."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from slackwater.errors import InvalidArgument
 
 
 def checked_url(url: str) -> str:
-    """`url` in its usual form, without a slash at its end. Raises InvalidArgument for one that is no owner's address.
+    """Return the normalized `url` without a trailing slash. Raises InvalidArgument if it cannot be an owner's URL.
 
-    An owner's address is http or https and holds no secret: no user, no query, no fragment.
+    An owner's URL is http or https, without secrets: no user, no query, no fragment.
     """
-    # The URL stays out of the messages: it may hold a password.
+    # The messages omit the URL, because it may contain a password.
     try:
         parsed = httpx.URL(url)
     except (httpx.InvalidURL, TypeError) as error:
@@ -30,13 +30,13 @@ def checked_url(url: str) -> str:
 
 
 def is_in_the_clear(url: str) -> bool:
-    """Whether others may read what is sent to `url`: no TLS, and not this machine."""
+    """Return whether requests to `url` can be intercepted: no TLS, and not this machine."""
     parsed = httpx.URL(url)
     return parsed.scheme != "https" and not is_loopback(parsed.host)
 
 
 def is_loopback(host: str) -> bool:
-    """Whether `host`, a name or an address, is reached without a network: `localhost`, 127.0.0.0/8, ::1."""
+    """Return whether `host` (name or address) is local: `localhost`, 127.0.0.0/8, ::1."""
     if host.lower().rstrip(".") == "localhost":
         return True
     try:
@@ -46,7 +46,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_unspecified(host: str) -> bool:
-    """Whether `host` stands for every address of this machine, to which no client can connect: 0.0.0.0, ::."""
+    """Return whether `host` means every address of this machine: 0.0.0.0, ::. No client can connect to it."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_unspecified
     except ValueError:

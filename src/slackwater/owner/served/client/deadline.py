@@ -1,4 +1,4 @@
-"""How long, and in which steps, an answer that does not come is waited for."""
+"""Deadlines and retry delays of client calls."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slackwater.errors import LockTimeout
 FIRST_WAIT_S = 0.05
 LONGEST_WAIT_S = 2.0
 LONGEST_ASKED_WAIT_S = 5.0
-"""No server makes a client wait longer than this before it asks again."""
+"""Maximum delay accepted from a server's `Retry-After`."""
 
 _SHORTEST_ATTEMPT_S = 1.0
 T = TypeVar("T")
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class ClientClock:
-    """Passed in so that tests own it: seconds that only go forward, waiting, and a number in [0, 1) for the jitter."""
+    """Clock of the client: monotonic seconds, waiting, and a random number in [0, 1) for jitter. Tests replace it."""
 
     monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
@@ -29,7 +29,7 @@ class ClientClock:
 
 
 class Deadline:
-    """The time that one call has, in seconds, all its attempts together."""
+    """Time budget of one call in seconds, including all attempts."""
 
     def __init__(self, total_s: float, clock: ClientClock) -> None:
         self._clock = clock
@@ -37,13 +37,13 @@ class Deadline:
         self._wait_s = FIRST_WAIT_S
 
     def attempt_s(self) -> float:
-        """For how long the next attempt waits for its answer: most of what is left, so that another one has time."""
+        """Return the timeout of the next attempt: two thirds of the rest, so that a further attempt has time."""
         return max(_SHORTEST_ATTEMPT_S, (self._deadline - self._clock.monotonic()) * 2 / 3)
 
     def wait(self, asked_s: float | None = None) -> bool:
-        """Wait before the next attempt, longer each time or as long as was asked; False where time is up."""
+        """Wait before the next attempt, with growing delays or for `asked_s`. Return False if time is up."""
         if asked_s is None:
-            # Half of it is chance: those who failed together do not come back together.
+            # Half of the delay is random, so that clients do not retry simultaneously.
             wait_s = self._wait_s * (0.5 + 0.5 * self._clock.jitter())
             self._wait_s = min(2 * self._wait_s, LONGEST_WAIT_S)
         else:
@@ -55,9 +55,10 @@ class Deadline:
 
 
 def in_shares(ask: Callable[[float], T], total_s: float, share_s: float, clock: ClientClock) -> T:
-    """What `ask` for locks answers, which is told for how many seconds to wait: at most `share_s` at once.
+    """Return the result of the lock request `ask`. Its argument is its waiting time, at most `share_s` per request.
 
-    It is asked again until `total_s` are over. Raises the last LockTimeout, and at once one that is not of waiting.
+    Repeats the request until `total_s` are over. Raises the last LockTimeout, and immediately a LockTimeout without
+    waiting.
     """
     deadline = clock.monotonic() + total_s
     left_s = total_s

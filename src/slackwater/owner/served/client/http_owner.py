@@ -1,4 +1,4 @@
-"""A commit owner that answers over HTTP."""
+"""Client of a commit owner over HTTP."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ from slackwater.owner.served.wire.calls import (
 )
 
 TIMEOUT_S = 30.0
-"""For how long an answer is waited for, attempts together."""
+"""Timeout for a response, including all attempts."""
 
 _LONG = 10
-# So much longer a call has patience than the owner may wait: the first attempt takes two thirds of the time.
+# Factor for the owner's waiting time in a call's timeout, because the first attempt has two thirds of the timeout.
 _MORE = 1.5
 _CONNECT_S = 5.0
 _LIMITS = httpx.Limits(max_connections=128, max_keepalive_connections=64, keepalive_expiry=20.0)
@@ -70,9 +70,9 @@ T = TypeVar("T")
 
 
 class HttpOwner:
-    """The CommitOwner that `slackwater serve` serves at a URL; thread-safe, with one pool of connections.
+    """Client of the CommitOwner served by `slackwater serve` at a URL. Thread-safe, with one connection pool.
 
-    A commit whose answer is lost is asked for again, marked as a replay, until the time is up; a decision too.
+    A commit or a decision without a response is retried with a replay mark until its deadline.
     """
 
     def __init__(
@@ -86,12 +86,14 @@ class HttpOwner:
         ca_file: str | None = None,
         clock: ClientClock | None = None,
     ) -> None:
-        """`timeout_s` bounds each call, backfills, releases, repairs and cuts of the past ten times it; for how long
-        locks are waited for comes to it. `ca_file` holds
-        certificates that are trusted, in place of those of SSL_CERT_FILE and SSL_CERT_DIR, or of the system.
+        """Create the client. `timeout_s` limits each call.
 
-        A `client` that is given stays the caller's to close. Raises InvalidArgument for a URL that is not http or
-        https, holds a user or a query, or would carry the token in the clear to another machine without `allow_http`.
+        Backfills, releases, repairs and cuts of the past have ten times `timeout_s`. Waiting for locks adds to it.
+        `ca_file` has trusted certificates, instead of SSL_CERT_FILE and SSL_CERT_DIR, or of the system. The caller
+        closes a provided `client`.
+
+        Raises InvalidArgument if the URL is not http or https, or has a user or a query. Also raises InvalidArgument if
+        the token would be sent unencrypted to another machine without `allow_http`.
         """
         self._url = checked_url(url)
         if token is not None and not allow_http and is_in_the_clear(self._url):
@@ -118,7 +120,7 @@ class HttpOwner:
         self._most_ahead_s = 0.0
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For other processes, which ask the same server, as this one does."""
+        """Pickle the client for other processes. They use the same server."""
         return reopened, (self.owner_id, partial(_opened, self._url, self._token, self._timeout_s, self._ca_file))
 
     def __repr__(self) -> str:
@@ -126,18 +128,18 @@ class HttpOwner:
 
     @property
     def owner_id(self) -> str:
-        """The identity of the owner, asked for once."""
+        """Identity of the owner, requested once."""
         if self._owner_id is None:
             self._owner_id = self._look(calls.GET_OWNER).owner_id
         return self._owner_id
 
     @property
     def endpoint(self) -> str | None:
-        """The URL that the owner is served at."""
+        """URL of the served owner."""
         return self._url
 
     def commit(self, request: CommitRequest) -> CommitResponse | CommitConflict:
-        """See CommitOwner. Raises CommitUnknown too where the answer is lost for good."""
+        """See CommitOwner. Also raises CommitUnknown if the response is lost permanently."""
         return self._ratify(calls.COMMIT, request, self._timeout_s)
 
     def get_commits(
@@ -159,11 +161,11 @@ class HttpOwner:
         return list(self._look(calls.LIST_TABLES).tables)
 
     def table(self, name: str) -> ManagedTable:
-        """See CommitOwner. Raises InvalidArgument for what can be no table's name."""
+        """See CommitOwner. Raises InvalidArgument for a malformed table name."""
         return self._look(calls.GET_TABLE, name=name)
 
     def take(self, proposal: OwnershipProposal) -> CommitResponse | CommitConflict:
-        """See CommitOwner. Raises CommitUnknown too where the answer is lost for good."""
+        """See CommitOwner. Also raises CommitUnknown if the response is lost permanently."""
         checked(Id, "table's id", proposal.table_id)
         checked(Id, "commit's id", proposal.commit_id)
         checked(Name, "table's name", proposal.name)
@@ -175,7 +177,7 @@ class HttpOwner:
         return _settled(call, self._exchange.ask(question))
 
     def release(self, request: CommitRequest) -> CommitResponse | CommitConflict:
-        """See CommitOwner. Raises CommitUnknown too where the answer is lost for good."""
+        """See CommitOwner. Also raises CommitUnknown if the response is lost permanently."""
         return self._ratify(calls.RELEASE, request, self._timeout_s * _LONG)
 
     def repair(self, table_id: str | None = None) -> list[str]:
@@ -198,7 +200,7 @@ class HttpOwner:
         return self._understood(answer, _range)
 
     def lock(self, request: LockRequest) -> None:
-        """See CommitOwner. What is waited for long is asked for several times."""
+        """See CommitOwner. A long wait is split into several requests."""
         total_s = checked(Timeout, "timeout", request.timeout_s)
 
         def ask(timeout_s: float) -> None:
@@ -211,7 +213,7 @@ class HttpOwner:
         self._wait(calls.KEEP_ALIVE, txn_id=txn_id)
 
     def commit_transaction(self, request: TransactionRequest) -> TransactionResponse | TransactionConflict:
-        """See CommitOwner. Raises CommitUnknown too where the answer is lost for good."""
+        """See CommitOwner. Also raises CommitUnknown if the response is lost permanently."""
         checked(Id, "transaction's id", request.txn_id)
         call = calls.COMMIT_TRANSACTION
         question = OwnerRequest(
@@ -229,7 +231,7 @@ class HttpOwner:
         self._wait(calls.END, txn_id=txn_id)
 
     def prepare(self, request: TransactionRequest, coordinator_id: str) -> Vote | TransactionConflict:
-        """See CommitOwner. After CommitOwnerUnavailable it may be promised all the same: `finish` ends that."""
+        """See CommitOwner. After CommitOwnerUnavailable the owner may have voted. `finish` ends the vote."""
         asked = prepare_request(request, checked(Id, "coordinator's id", coordinator_id))
         call = calls.PREPARE
         answer = self._wait(call, asked, LONGEST_PREPARE_WAIT_S, txn_id=request.txn_id)
@@ -238,7 +240,7 @@ class HttpOwner:
         return self._understood(answer, call.answer.from_json)
 
     def decide(self, txn_id: str, timestamp_ms: int | None, participants: Sequence[str]) -> int | None:
-        """See CommitOwner. Raises CommitUnknown where the answer is lost for good: it may be decided."""
+        """See CommitOwner. Raises CommitUnknown if the response is lost permanently: the decision may be recorded."""
         ids = [checked(Id, "participant's id", participant_id) for participant_id in participants]
         body = _always(DecisionRequest(_instant(timestamp_ms), ids))
         call = calls.DECIDE
@@ -252,7 +254,7 @@ class HttpOwner:
         return self._understood(self._wait(call, txn_id=txn_id), call.answer.from_json).timestamp_ms
 
     def finish(self, txn_id: str, timestamp_ms: int | None) -> TransactionResponse | None:
-        """See CommitOwner. None too where the answer to the request that did it was lost."""
+        """See CommitOwner."""
         call = calls.FINISH
         answer = self._wait(call, FinishRequest(_instant(timestamp_ms)), txn_id=txn_id)
         return self._understood(answer, call.answer.from_json).transaction
@@ -277,7 +279,7 @@ class HttpOwner:
         return list(self._look(calls.GET_RECENT_COMMITS, RecentCommitsQuery.sent(limit=limit)).commits)
 
     def close(self) -> None:
-        """Let go of the connections; the server's owner backfills by itself."""
+        """Close the connections. The server's owner backfills on its own."""
         if self._own is not None:
             self._own.close()
 
@@ -328,26 +330,26 @@ class HttpOwner:
             headers=self._headers,
             timeout=httpx.Timeout(timeout_s, connect=min(_CONNECT_S, timeout_s)),
         )
-        # The token goes to this server alone.
+        # Without redirects, so that the token goes to this server only.
         return client.send(request, auth=None, follow_redirects=False)
 
     def _client(self) -> httpx.Client:
         if self._given is not None:
             return self._given
         if self._own is None or self._pid != os.getpid():
-            # After a fork both processes would read answers from the same connections.
+            # A new pool after a fork, because both processes would read responses from the same connections.
             self._own, self._pid = self._pool(), os.getpid()
         return self._own
 
     def _pool(self) -> httpx.Client:
         verify = _trusted(self._ca_file)
-        # A proxy of the environment has no business between processes of one machine.
+        # Local connections bypass the proxy of the environment.
         trust_env = not is_loopback(httpx.URL(self._url).host)
         return httpx.Client(verify=verify, limits=_LIMITS, follow_redirects=False, trust_env=trust_env)
 
 
 def _trusted(ca_file: str | None) -> ssl.SSLContext | bool:
-    """Whose certificates are trusted: `ca_file`, else SSL_CERT_FILE and SSL_CERT_DIR, else those that httpx knows."""
+    """Return the trusted certificates: `ca_file`, else SSL_CERT_FILE and SSL_CERT_DIR, else the default of httpx."""
     directory = None if ca_file else os.environ.get("SSL_CERT_DIR") or None
     named = ca_file or os.environ.get("SSL_CERT_FILE") or None
     if named is None and directory is None:
@@ -359,13 +361,13 @@ def _trusted(ca_file: str | None) -> ssl.SSLContext | bool:
 
 
 def _always(asked: RequestModel) -> Callable[[bool], Mapping[str, Any]]:
-    """The body of what is `asked`, a replay or not; it becomes JSON once."""
+    """Return the function for the body of `asked`, with or without replay. The body is converted once."""
     body = asked.to_json()
     return lambda _: body
 
 
 def _replayable(request: CommitRequest | TransactionRequest) -> Callable[[bool], Mapping[str, Any]]:
-    """The body of `request`, told whether it is a replay; its actions become JSON once."""
+    """Return the function for the body of `request` with its replay mark. The actions are converted once."""
     body = request.to_json()
     return lambda in_doubt: {**body, "isReplay": in_doubt}
 
@@ -394,5 +396,5 @@ def _decided(answer: OwnerReply) -> int | None:
 
 
 def _opened(url: str, token: str | None, timeout_s: float, ca_file: str | None) -> HttpOwner:
-    # Whether the token may travel to that place was asked when it was given.
+    # `allow_http`, because the original client has already checked the URL for its token.
     return HttpOwner(url, token, timeout_s, allow_http=True, ca_file=ca_file)

@@ -1,7 +1,7 @@
-"""Requests of a client that are sent until they are answered, and what an answer means.
+"""Client transport with retries, and interpretation of responses.
 
-A request whose answer was lost may have been carried out: it is sent again, marked as a replay, and only then can
-anybody say what became of it.
+After a lost response, the owner may have processed the request. The transport retries with a replay mark, because only
+the response to the retry reports the outcome.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ _CONFLICTS = frozenset(camel(each.name) for kind in (CommitConflict, Transaction
 
 @dataclass(frozen=True, slots=True)
 class OwnerRequest:
-    """One request: `body` makes its content, told whether an earlier attempt may have been carried out.
+    """A request. `body` returns its content. Its argument: an earlier attempt may have been processed.
 
-    `is_commit`: what it does counts once, and it has to be known whether it does. `is_replay`: it was asked before.
+    `is_commit`: the request has an effect at most once, and its outcome must be known. `is_replay`: the request is a
+    retry.
     """
 
     method: str
@@ -50,23 +51,26 @@ class OwnerRequest:
 
 @dataclass(frozen=True, slots=True)
 class OwnerReply:
-    """An answer of the owner: `is_conflict` where the version is another commit's, or those of several tables."""
+    """A response of the owner. `is_conflict` is true if the version belongs to another commit."""
 
     value: dict[str, Any]
     is_conflict: bool = False
 
 
 class Sender(Protocol):
-    """Sends a request once; errors are those of httpx."""
+    """Function that sends a request once. Raises the errors of httpx."""
 
     def __call__(self, question: OwnerRequest, content: bytes | None, timeout_s: float) -> httpx.Response:
-        """The answer to `question` with the body `content`, whatever its status."""
+        """Return the response to `question` with the body `content`, for any status."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class _NoAnswer:
-    """Nothing that decides: `error` stands where nothing better comes, `is_doubtful` where it may have been done."""
+    """An attempt without a final response. `error` is raised at the deadline.
+
+    `is_doubtful`: the request may have been processed.
+    """
 
     error: SlackwaterError
     is_doubtful: bool
@@ -74,21 +78,23 @@ class _NoAnswer:
 
 
 class RetryingTransport:
-    """Asks one served owner."""
+    """Transport for one served owner."""
 
     def __init__(self, endpoint: str, send: Sender, clock: ClientClock) -> None:
         self._endpoint = endpoint
         self._send = send
         self._clock = clock
-        # A server that was there once may be started again; before that, nobody listens at a wrong address either.
+        # A refused connection is retried only after a first response, because the address may be wrong.
         self._was_there = False
 
     def ask(self, question: OwnerRequest) -> OwnerReply:
-        """The owner's answer. Raises what the owner raised, as the same class.
+        """Return the owner's response. Raises errors of the owner in the same class.
 
-        Where nothing listens before the server has answered once: CommitOwnerUnavailable, immediately. Where no answer
-        comes in time: CommitUnknown if a commit may have been carried out, else CommitOwnerUnavailable, or
-        CommitOwnerBusy where the server said so.
+        Raises:
+            CommitOwnerUnavailable: Immediately if the certificate is not trusted, or if the server refuses connections
+                and never responded. At the deadline if there is no response.
+            CommitOwnerBusy: At the deadline if the server was busy.
+            CommitUnknown: If a commit may have been processed and there is no final response.
         """
         patience = Deadline(question.patience_s, self._clock)
         in_doubt = question.is_replay
@@ -141,12 +147,12 @@ class RetryingTransport:
         if isinstance(error, CommitUnknown) or (is_server_error and not is_known_error(found)):
             return _NoAnswer(error, is_doubtful=True)
         if isinstance(error, NotAuthorized) or status == httpx.codes.REQUEST_ENTITY_TOO_LARGE:
-            # The server did not ask its owner: an earlier attempt may have been carried out.
+            # The server did not call its owner, so an earlier attempt may have been processed.
             raise self._given_up(question, in_doubt, error)
         raise error
 
     def _foreign(self, question: OwnerRequest, in_doubt: bool, response: httpx.Response) -> _NoAnswer:
-        """What an answer means that is none of a commit owner's: of a proxy in between, or of another server."""
+        """Interpret a response not sent by a commit owner, but by a proxy or another server."""
         status = response.status_code
         if status == httpx.codes.TOO_MANY_REQUESTS:
             busy = CommitOwnerBusy(f"what stands before the commit owner at {self._endpoint} takes no more requests")
@@ -200,7 +206,7 @@ def _retry_after_s(response: httpx.Response) -> float:
 
 
 def _is_caused_by(error: BaseException | None, kind: type[Exception]) -> bool:
-    """Whether an error of this kind is the reason, as one of a certificate, which waiting does not change."""
+    """Return whether an error of `kind` is the cause, such as a certificate error. Waiting does not change it."""
     while error is not None:
         if isinstance(error, kind):
             return True

@@ -1,1 +1,1 @@
-"""Pages of a served owner for people: the console, which looks at it and changes nothing, and its interface."""
+"""Web pages of a served owner: the read-only console, and the reference of its interface."""

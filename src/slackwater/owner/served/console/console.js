@@ -1,5 +1,5 @@
 "use strict";
-// Looks at a served commit owner and changes nothing. Whatever comes from it is shown as text, never as HTML.
+// Read-only console of a served commit owner. Its data is shown as text, never as HTML.
 (() => {
   const KEY = "slackwater-token";
   const MOST_COMMITS = 100;
@@ -15,10 +15,10 @@
   }
   function remember(text) {
     token = text;
-    try { text ? sessionStorage.setItem(KEY, text) : sessionStorage.removeItem(KEY); } catch { /* of this page only, then */ }
+    try { text ? sessionStorage.setItem(KEY, text) : sessionStorage.removeItem(KEY); } catch { /* no storage: this page only */ }
   }
 
-  // --- asking
+  // --- requests
 
   class Refused extends Error {
     constructor(status, message) { super(message); this.status = status; }
@@ -28,7 +28,7 @@
     const answer = await fetch(path, { headers, cache: "no-store", credentials: "omit", redirect: "error" });
     if (!answer.ok) {
       let message = "HTTP " + answer.status;
-      try { message = (await answer.json()).message || message; } catch { /* of a proxy, then */ }
+      try { message = (await answer.json()).message || message; } catch { /* not JSON: the response of a proxy */ }
       throw new Refused(answer.status, message);
     }
     return asText ? answer.text() : answer.json();
@@ -77,7 +77,7 @@
     at("notice").textContent = text || "";
   }
 
-  // --- building
+  // --- elements
 
   function make(tag, attributes, ...children) {
     const made = document.createElement(tag);
@@ -118,7 +118,7 @@
     put(id, make("div", { class: "sw-scroll", tabindex: "0" }, whole));
   }
 
-  // --- words
+  // --- text
 
   const number = (value) => Number(value).toLocaleString("en-US");
   const moment = (ms) => {
@@ -135,7 +135,7 @@
   }
   const ago = (ms) => make("span", { title: moment(ms), class: "sw-nowrap" },
     span(shown.activity.nowMs - ms) + " ago");
-  // What stands in a log must not turn the line it is shown in.
+  // Escape control and bidirectional characters, because text from a log must not change the direction of its line.
   const visible = (text) => String(text).replace(/[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g,
     (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
   const whole = (granule) => (granule ? code(granule) : muted("the table"));
@@ -143,7 +143,7 @@
     [code(holder.replace(/^(.*):(\d+):.*$/, "$1 · $2") || "–"), hasEnded ? " " : "",
      hasEnded ? badged("gone", "bad", "Its lease is over, or the process is dead: whoever wants what it has gets it.") : ""];
 
-  // --- showing
+  // --- panels
 
   function show() {
     const { owner, tables, activity, commits } = shown;

@@ -1,4 +1,4 @@
-"""The console at `/`: a page without data, whose script asks the routes of the owner with the token that it is given.
+"""Console at `/`: a page without data. Its script queries the routes of the owner with the user's token.
 
 Source: docs/commit-owner.md "Serving"; docs/security.md.
 """
@@ -42,7 +42,7 @@ _RULES = (
 
 
 def console_page() -> str:
-    """The whole document: the same for everybody, whatever the owner has."""
+    """Return the document, independent of the owner's state."""
     script = resources.files(__package__).joinpath("console.js").read_text(encoding="utf-8")
     return page(TITLE, _top(), _token(), _panels(), rules=_RULES, script=script, asks_its_server=True)
 

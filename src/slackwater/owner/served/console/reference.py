@@ -1,4 +1,4 @@
-"""The page at `/docs`: the interface of the owner, made from its OpenAPI document. It needs no script.
+"""Reference page at `/docs`, generated from the owner's OpenAPI document. Needs no script.
 
 Source: OpenAPI 3.1, JSON Schema 2020-12, as far as FastAPI and pydantic write them.
 """
@@ -25,7 +25,7 @@ _LONGEST_ENUM = 12
 
 
 def reference_page(document: Mapping[str, Any]) -> str:
-    """The interface that `document`, an OpenAPI document, describes."""
+    """Return the page for `document`, an OpenAPI document."""
     operations = [
         (method, path, operation)
         for path, methods in document["paths"].items()
@@ -122,7 +122,7 @@ def _default(schema: Mapping[str, Any]) -> Child:
 
 
 def _type(schema: Mapping[str, Any]) -> Markup:
-    """What a value may be, in few words; other values of the document are links."""
+    """Return a short description of a value's type. Other values of the document are links."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return element("a", name, href=f"#value-{name}")

@@ -1,4 +1,4 @@
-"""The pages of a served owner: `/` and `/docs`. Neither has data of the owner, so neither asks for a token."""
+"""Pages of a served owner: `/` and `/docs`. They contain no data of the owner, so they need no token."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse, Response
 from slackwater.owner.served.console.console import console_page
 from slackwater.owner.served.console.reference import reference_page
 
-# What may run and load a page says itself; this is what only headers can say.
+# The page has its own policy for scripts and resources. These rules are possible in headers only.
 _HEADERS = {
     "Content-Security-Policy": "frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -25,16 +25,16 @@ _HEADERS = {
 
 
 def add_pages(router: APIRouter, document: Callable[[], Mapping[str, Any]]) -> None:
-    """Add the pages; `document` is the OpenAPI document."""
+    """Add the pages. `document` returns the OpenAPI document."""
     console = cache(console_page)
     reference = cache(lambda: reference_page(document()))
 
     @router.get("/", include_in_schema=False)
     async def get_console() -> Response:
-        """The console: look at the owner."""
+        """Return the console."""
         return HTMLResponse(console(), headers=_HEADERS)
 
     @router.get("/docs", include_in_schema=False)
     async def get_reference() -> Response:
-        """The interface, for people."""
+        """Return the reference of the interface."""
         return HTMLResponse(reference(), headers=_HEADERS)

@@ -1,1 +1,1 @@
-"""HTTP as the server speaks it: connections, bodies, limits and the access log."""
+"""HTTP layer of the server: connections, bodies, limits and the access log."""

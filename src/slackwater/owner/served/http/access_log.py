@@ -1,4 +1,4 @@
-"""The server's log: one JSON object a line, for requests and for everything else."""
+"""Log of the server: one JSON object per line, for requests and all other events."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ _WINDOW_S = 60.0
 
 
 def log_request(seen: Observation) -> None:
-    """One line for `seen`: without its token, its query and its content.
+    """Log one line for `seen`, without token, query and content.
 
-    `table` (an id) and `version` are those of a request about one table; one about several has `versions` by table.
+    `table` (an id) and `version` describe a request for one table. A request for several tables has `versions` by
+    table.
     """
     if not REQUESTS.isEnabledFor(logging.INFO):
         return
@@ -56,10 +57,10 @@ def _tables(versions: Mapping[str, int | None]) -> dict[str, object]:
 
 
 class JsonLines(logging.Formatter):
-    """Records as JSON: `time` (ISO 8601, UTC), `level`, `logger`, `event`, and what the record has besides."""
+    """Formatter for JSON records: `time` (ISO 8601, UTC), `level`, `logger`, `event`, and extra fields."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line, however many the message has."""
+        """Return the record on one line, even for a message with several lines."""
         line: dict[str, Any] = {
             "time": dt.datetime.fromtimestamp(record.created, dt.timezone.utc).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -72,15 +73,16 @@ class JsonLines(logging.Formatter):
         try:
             return orjson.dumps(line).decode()
         except TypeError:
-            # A lone surrogate, of a path that is not UTF-8.
+            # The path has a lone surrogate, because it is not UTF-8.
             return orjson.dumps({key: ascii(value) for key, value in line.items()}).decode()
 
 
 class RepeatLimiter(logging.Filter):
-    """Lets so many of a kind pass each minute; the first of a later minute says in `leftOut` how many did not.
+    """Limits records per kind and minute. The first record of a later minute has the number omitted in `leftOut`.
 
-    A kind are warnings and errors of one logger and one message, and requests of unknown callers that had one answer:
-    who may do nothing else shall not fill the log. Requests of those who showed a token all pass.
+    Warnings and errors of one kind have the same logger and message. Requests of unknown callers of one kind have the
+    same route and status. Unauthenticated callers therefore cannot fill the log. Requests with a valid token are never
+    omitted.
     """
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -89,7 +91,7 @@ class RepeatLimiter(logging.Filter):
         self._seen: dict[tuple[object, ...], tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether `record` is to be written."""
+        """Return whether to write `record`."""
         kind = _kind(record)
         if kind is None:
             return True
@@ -112,12 +114,12 @@ def _kind(record: logging.LogRecord) -> tuple[object, ...] | None:
         return (record.name, fields["route"], fields["status"]) if fields["caller"] is None else None
     if record.levelno < logging.WARNING:
         return None
-    # asyncio puts what differs into the lines behind the first.
+    # Compare the first line only, because asyncio puts the differences into later lines.
     return (record.name, record.levelno, str(record.msg).partition("\n")[0])
 
 
 def log_to(stream: TextIO | None = None, level: int = logging.INFO) -> None:
-    """Write what the server says to `stream`, stderr where none is given, instead of where it went before."""
+    """Write the server's log to `stream` (default stderr), replacing earlier handlers."""
     handler = logging.StreamHandler(sys.stderr if stream is None else stream)
     handler.setFormatter(JsonLines())
     handler.addFilter(RepeatLimiter())

@@ -1,7 +1,7 @@
-"""Bodies of requests: their JSON values are counted as they come, and they are parsed in threads of their own.
+"""Parser of request bodies. JSON values are counted on arrival, and bodies are parsed in separate threads.
 
-What JSON takes in memory depends more on how many values it has than on its size, so both are known before it is
-parsed, and neither the parser nor the checks of what it found keep other requests waiting.
+The memory for JSON depends on its number of values more than on its size. Both are therefore known before parsing.
+Parsing and validation do not block other requests.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _OTHERS = bytes(set(range(256)) - set(b",[{"))
 
 
 class ValueCount:
-    """Counts the values of a JSON document that comes in pieces: at least as many as a parser would make."""
+    """Counts the values of a JSON document that arrives in chunks. The count is an upper bound of parsed values."""
 
     __slots__ = ("_in_string", "_is_escaped", "values")
 
@@ -37,7 +37,7 @@ class ValueCount:
         self._is_escaped = False
 
     def add(self, chunk: bytes) -> None:
-        """Count on. Time O(chunk), a few passes of the interpreter's own."""
+        """Count the values of a chunk. Time O(chunk), with a few passes in C."""
         if not chunk:
             return
         if self._is_escaped:
@@ -51,15 +51,15 @@ class ValueCount:
 
 
 class BodyParser:
-    """Turns bodies into what a route is told, in threads."""
+    """Parses bodies into request values in threads."""
 
     def __init__(self) -> None:
         self._limiter = CapacityLimiter(_AT_ONCE)
 
     async def parsed(self, body: bytearray, kind: type[RequestModel], path: Mapping[str, Any]) -> RequestModel | None:
-        """The value that `body` is, with what stands in the `path` of its request; None for an empty one.
+        """Return the value of `body`, including the fields in the `path` of its request. None for an empty body.
 
-        Raises Refusal (422) for what is no JSON, RequestValidationError for what is no such value.
+        Raises RequestRejected (422) for invalid JSON, RequestValidationError for an invalid value.
         """
         if not body:
             return None
@@ -68,7 +68,7 @@ class BodyParser:
 
 def _parsed(body: bytearray, kind: type[RequestModel], path: Mapping[str, Any]) -> RequestModel:
     try:
-        # Numbers that JSON cannot carry exactly are no JSON.
+        # orjson rejects NaN and numbers beyond the range of a double.
         found = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise RequestRejected(422, InvalidArgument(f"the request's body is no JSON: {error}")) from error
@@ -81,7 +81,7 @@ def _parsed(body: bytearray, kind: type[RequestModel], path: Mapping[str, Any]) 
 
 
 def _with_path(found: Any, kind: type[RequestModel], path: Mapping[str, Any]) -> Any:
-    """`found`, which holds nothing of the path, with the field that stands there."""
+    """Return `found` with the field from the path. The body must not contain this field."""
     if not kind.in_path or not isinstance(found, dict):
         return found
     key = camel(kind.in_path)
@@ -93,7 +93,7 @@ def _with_path(found: Any, kind: type[RequestModel], path: Mapping[str, Any]) ->
 
 
 def _fault(fault: ErrorDetails, kind: type[RequestModel]) -> dict[str, Any]:
-    """`fault` as the client is told: of the body, or of the path where what is wrong stands there."""
+    """Return `fault` for the client, located in the body or in the path."""
     if fault["type"] == _EXTRA:
         return {**fault, "loc": ("body", *fault["loc"]), "msg": "Extra inputs are not permitted"}
     is_in_path = kind.in_path != "" and fault["loc"] == (camel(kind.in_path),)
@@ -101,7 +101,7 @@ def _fault(fault: ErrorDetails, kind: type[RequestModel]) -> dict[str, Any]:
 
 
 def _check_fields(found: Any) -> None:
-    """Each field that is too many is an error of its own, which takes more memory than the field."""
+    """Reject objects with too many fields, because an error per field takes more memory than the field."""
     left = [found]
     while left:
         holder = left.pop()
@@ -113,7 +113,7 @@ def _check_fields(found: Any) -> None:
 
 
 def _held(holder: Any) -> Iterator[Any]:
-    """The arrays and objects in `holder` but actions, which hold what the log holds."""
+    """Return the arrays and objects in `holder`, except actions. Actions have the form of the log."""
     if isinstance(holder, dict):
         yield from (item for key, item in holder.items() if key != _ACTIONS and isinstance(item, (dict, list)))
     elif isinstance(holder, list):

@@ -1,9 +1,9 @@
-"""The connections of a server: so many in all and of each address, and those that ask nothing make room for others.
+"""Connections of a server, limited in total and per address. Idle connections are closed for new ones.
 
-A connection is idle until its first request has come, and again once it is answered. Where there is no room, the one
-that has been idle for longest is ended; where none is idle, the new one is. So a client that only connects, from any
-number of addresses, takes no place from a client that asks. Descriptors are counted from when they are accepted, TLS
-handshakes included.
+A connection is idle before its first request, and again after each response. Without capacity, the server closes the
+connection with the longest idle time. If none is idle, it closes the new connection. A client without requests
+therefore never displaces a client with requests, from any number of addresses. Descriptors are counted from their
+acceptance on, including TLS handshakes.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ _log = logging.getLogger(__name__)
 
 
 class Connections:
-    """What is connected. Of one event loop: no method is called from several threads at once."""
+    """Open connections of one event loop. Not thread-safe."""
 
     def __init__(self, most: int, most_of_address: int) -> None:
         self._most = most
         self._most_of_address = most_of_address
         self._open: dict[int, Accepted] = {}
-        # By descriptor; the longest idle one first.
+        # By descriptor, longest idle time first.
         self._idle: dict[int, Accepted] = {}
         self._ending: set[int] = set()
         self._of_address: Counter[str] = Counter()
 
     @classmethod
     def of(cls, settings: ServedSettings) -> Connections:
-        """Those that `settings` allow; in all at most half of the descriptors that this process may have."""
+        """Return the connections for `settings`, limited to half of the process's descriptors."""
         most, descriptors = settings.max_connections, _most_descriptors()
         if descriptors is not None and descriptors // 2 < most:
             most = max(1, descriptors // 2)
@@ -46,7 +46,7 @@ class Connections:
         return cls(most, min(settings.max_connections_per_address, max(1, most // 2)))
 
     def admit(self, accepted: Accepted) -> bool:
-        """Count `accepted`, where there is or can be made room for it."""
+        """Count `accepted` if there is capacity, closing an idle connection if necessary. Return whether admitted."""
         if self._of_address[accepted.address] >= self._most_of_address and not self._end_one(accepted.address):
             _log.warning("a connection was refused: %d of its address are busy", self._most_of_address)
             return False
@@ -62,20 +62,20 @@ class Connections:
         return True
 
     def make_room(self) -> None:
-        """Descriptors are used up, by whatever: end the connection that has been idle for longest."""
+        """Close the connection with the longest idle time, because descriptors are exhausted."""
         self._end_one()
 
     def set_busy(self, descriptor: int) -> None:
-        """The head of a request has come."""
+        """Mark a connection busy after the head of a request."""
         self._idle.pop(descriptor, None)
 
     def set_idle(self, descriptor: int) -> None:
-        """The request is answered."""
+        """Mark a connection idle after its response."""
         if descriptor in self._open and descriptor not in self._ending:
             self._idle.setdefault(descriptor, self._open[descriptor])
 
     def forget(self, accepted: Accepted) -> None:
-        """`accepted` is being closed."""
+        """Remove `accepted` on close."""
         descriptor = accepted.fileno()
         if self._open.get(descriptor) is not accepted:
             return
@@ -87,7 +87,7 @@ class Connections:
             self._uncount(accepted.address)
 
     def _end_one(self, address: str | None = None) -> bool:
-        """End the connection that has been idle for longest, of `address` or any; False where none is idle."""
+        """Close the longest idle connection, of `address` or any. Return False if none is idle."""
         found = next((held for held in self._idle.values() if address is None or held.address == address), None)
         if found is None:
             return False
@@ -96,7 +96,7 @@ class Connections:
         del self._idle[descriptor]
         self._ending.add(descriptor)
         self._uncount(found.address)
-        # The event loop reads its end, and closes it.
+        # The event loop reads the end of the stream and closes the socket.
         found.end()
         return True
 
@@ -107,7 +107,7 @@ class Connections:
 
 
 class Accepted(socket.socket):
-    """An accepted connection, which is counted until it is closed."""
+    """An accepted connection, counted until its close."""
 
     def __init__(self, found: socket.socket, address: str, connections: Connections) -> None:
         super().__init__(found.family, found.type, found.proto, fileno=found.detach())
@@ -115,24 +115,24 @@ class Accepted(socket.socket):
         self._connections = connections
 
     def end(self) -> None:
-        """Let it end for both sides."""
+        """Shut down both directions."""
         try:
             self.shutdown(socket.SHUT_RDWR)
         except OSError:
             _log.debug("a connection had ended already")
 
     def close(self) -> None:
-        """Close it, once or again."""
+        """Close the connection. May be called again."""
         if self.fileno() != -1:
             self._connections.forget(self)
         super().close()
 
 
 class AdmittingListener(socket.socket):
-    """A listening socket that accepts what `connections` admit; it closes the others at once.
+    """A listening socket that accepts connections admitted by `connections`, and closes other connections.
 
-    Where no descriptor is left, an idle connection is ended, and one that was set aside serves to accept and close
-    the client that waits: else an event loop would find the socket ready for as long as it waits.
+    If no descriptor is left, an idle connection is closed. A reserve descriptor then serves to accept and close the
+    waiting client. Otherwise the event loop would find the socket ready during the whole wait.
     """
 
     connections: Connections | None = None
@@ -144,12 +144,12 @@ class AdmittingListener(socket.socket):
         self._set_aside()
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """The next connection. Raises BlockingIOError where there is none, or one that was not admitted.
+        """Return the next connection. Raises BlockingIOError if there is none, or if not admitted.
 
-        Raises OSError once where no descriptors are left for anything: asyncio then tries again a second later.
+        Raises OSError once if no descriptors are left at all. asyncio then retries after a second.
         """
         if self._is_exhausted:
-            # asyncio goes on accepting in the round in which it failed.
+            # asyncio continues to accept in the same round after the error.
             self._is_exhausted = False
             raise BlockingIOError
         if self._aside is None:
@@ -173,12 +173,12 @@ class AdmittingListener(socket.socket):
         return accepted, address
 
     def close(self) -> None:
-        """Close it, once or again."""
+        """Close the socket. May be called again."""
         super().close()
         self._let_go()
 
     def _refuse_one(self, error: OSError) -> None:
-        """Close the client that waits first. Raises `error` where a thread takes the descriptor that was set aside."""
+        """Accept and close the first waiting client. Raises `error` if a thread took the reserve descriptor."""
         self._let_go()
         try:
             super().accept()[0].close()
@@ -203,7 +203,7 @@ class AdmittingListener(socket.socket):
 
 
 def _network(address: Any) -> str:
-    """What of an address counts as one: all of an IPv4 address, the network of an IPv6 one, which has many."""
+    """Return the part of an address for limits: an IPv4 address, or the network of an IPv6 address."""
     try:
         found = ipaddress.ip_address(address[0].partition("%")[0])
     except (ValueError, IndexError, TypeError, AttributeError):
@@ -216,7 +216,7 @@ def _network(address: Any) -> str:
 
 
 def _most_descriptors() -> int | None:
-    """How many descriptors this process may have; None where that is not limited."""
+    """Return the maximum of descriptors for this process, None for no limit."""
     try:
         import resource
     except ImportError:

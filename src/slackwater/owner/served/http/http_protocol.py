@@ -1,8 +1,8 @@
-"""HTTP as the server speaks it: uvicorn's h11, which waits for no client without end.
+"""HTTP protocol of the server: uvicorn's h11 protocol, with timeouts for slow clients.
 
-uvicorn ends connections that are idle between requests. Here, those whose first request does not come, whose request
-does not go on once it is answered, and whose client does not read answers end too. For the body of a request that is
-being answered the routes have a time-out of their own.
+uvicorn closes connections idle between requests. This protocol also closes connections without a first request, with an
+incomplete request after a response, and with unread responses. Routes have their own timeout for the body of a request
+in progress.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NONE = -1
 
 
 class BoundedProtocol(H11Protocol):
-    """The protocol of one connection, of a class that `bounded_protocol` makes."""
+    """Protocol of one connection. `bounded_protocol` creates the classes."""
 
     limits: ServedSettings
     seen: Connections
@@ -56,14 +56,14 @@ class BoundedProtocol(H11Protocol):
             self._unread = None
 
     def connection_lost(self, exc: Exception | None) -> None:
-        # Its number is soon another connection's.
+        # The system soon reuses the descriptor for another connection.
         self._descriptor = _NONE
         _cancel(self._awaited)
         _cancel(self._unread)
         super().connection_lost(exc)
 
     def _wait(self) -> None:
-        """See who is next: the client, who has so long, or an answer."""
+        """Update the timer: a client has limited time for its request, a response has none."""
         if self._descriptor == _NONE:
             return
         is_answered = self.cycle is None or self.cycle.response_complete
@@ -75,14 +75,14 @@ class BoundedProtocol(H11Protocol):
             _cancel(self._awaited)
             self._awaited = None
         elif self._awaited is None:
-            # What trickles in makes it no later.
+            # Partial data does not extend the deadline.
             self._awaited = self.loop.call_later(self._time_left(), self.transport.abort)
 
     def _time_left(self) -> float:
         return self.limits.body_timeout_s if self.conn.their_state is h11.SEND_BODY else self.limits.head_timeout_s
 
     def _is_between_requests(self) -> bool:
-        """Whether uvicorn's own time-out runs."""
+        """Return whether uvicorn's own timeout is active."""
         has_begun = self.conn.their_state is not h11.IDLE or bool(self.conn.trailing_data[0])
         return self.timeout_keep_alive_task is not None and not has_begun
 
@@ -96,7 +96,7 @@ class BoundedProtocol(H11Protocol):
 
 
 def bounded_protocol(settings: ServedSettings, connections: Connections) -> type[BoundedProtocol]:
-    """The protocol of a server with these `settings`, which tells `connections` who asks."""
+    """Return the protocol class for these `settings`. It reports busy and idle connections to `connections`."""
     return type("ServedProtocol", (BoundedProtocol,), {"limits": settings, "seen": connections})
 
 

@@ -1,4 +1,4 @@
-"""How much a caller may send and how often: the size of bodies, the memory of all of them, requests a second."""
+"""Limits per caller and in total: request rate, body size, and memory for bodies."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from slackwater.owner.served.responses import RequestRejected
 from slackwater.owner.served.settings import ServedSettings
 
 _MEMORY_OF_BYTE = 8
-"""A byte of a body in memory: as it came, as text of up to four bytes a character, and as lines of the log."""
+"""Memory per byte of a body: raw, in text of up to four bytes per character, and in log lines."""
 _MEMORY_OF_VALUE_BYTES = 200
 _BYTES_OF_VALUE = 32
 _FEWEST_VALUES = 1000
 
 
 class RateLimits:
-    """Token buckets, one for each caller: `per_s` requests a second, and as many at once as a second has."""
+    """Token buckets per caller: `per_s` requests per second, with a burst of one second."""
 
     def __init__(self, per_s: float | None, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._per_s = per_s
@@ -32,7 +32,7 @@ class RateLimits:
         self._left: dict[str, tuple[float, float]] = {}
 
     def take(self, caller: str) -> None:
-        """Count a request of `caller`, a name of a bounded set. Raises Refusal (429) where it has none left."""
+        """Count a request of `caller`, a name of a bounded set. Raises RequestRejected (429) above the limit."""
         if self._per_s is None:
             return
         now = self._monotonic()
@@ -49,7 +49,7 @@ class RateLimits:
 
 
 class BodyLimits:
-    """Reads bodies that are not too large, as many at once as memory is set aside for."""
+    """Reads request bodies within limits of size and total memory."""
 
     def __init__(self, settings: ServedSettings) -> None:
         self._max_bytes = settings.max_body_bytes
@@ -60,15 +60,16 @@ class BodyLimits:
 
     @asynccontextmanager
     async def body(self, request: Request) -> AsyncIterator[bytearray]:
-        """The body of `request`, whose memory, parsed, counts as in flight until the context ends.
+        """Return the body of `request`. Its memory, including parsed values, counts until the context ends.
 
-        Raises Refusal: 413 for one that is too large or has too many values, said or found out; 415 for one that is
-        encoded; 408 for one that does not come; 429 where too many are in flight; 400 for one that breaks off.
+        Raises:
+            RequestRejected: 413 if too large or with too many values, by header or content. 415 if encoded. 408 after a
+                timeout. 429 if too much memory is in flight. 400 if the body is incomplete.
         """
         self._check_headers(request)
         held = 0
         try:
-            # Pieces, if small, would take more memory one by one.
+            # One buffer, because many small chunks would take more memory.
             body, count = bytearray(), ValueCount()
             try:
                 with anyio.fail_after(self._timeout_s):

@@ -1,1 +1,1 @@
-"""The calls of a served owner, and what they, their queries and errors hold besides the values of the contract."""
+"""Calls of a served owner, with their query parameters, envelopes and errors."""

@@ -1,4 +1,4 @@
-"""The calls of a served owner: where each is, and what it sends and is answered around the values of the contract."""
+"""Calls of a served owner: paths, requests and responses around the values of the contract."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ C = TypeVar("C", bound=ResponseModel)
 
 @dataclass(frozen=True, slots=True)
 class OwnerInfo(ResponseModel):
-    """Who answers."""
+    """Identity of the owner."""
 
     owner_id: ToldId
     api_version: int = API_VERSION
@@ -35,42 +35,42 @@ class OwnerInfo(ResponseModel):
 
 @dataclass(frozen=True, slots=True)
 class TablesResponse(ResponseModel):
-    """The tables of the owner, by name."""
+    """Tables of the owner by name."""
 
     tables: Listed[ManagedTable]
 
 
 @dataclass(frozen=True, slots=True)
 class BackfillRequest(RequestModel):
-    """Up to which version; -1 for the latest."""
+    """Version to backfill to, -1 for the latest."""
 
     version: Known = LATEST
 
 
 @dataclass(frozen=True, slots=True)
 class BackfillAnswer(ResponseModel):
-    """The version up to which `_delta_log` has the commits."""
+    """Latest version in `_delta_log`."""
 
     version: Known
 
 
 @dataclass(frozen=True, slots=True)
 class RepairRequest(RequestModel):
-    """Which table; all where none is named."""
+    """Table to repair, all tables if missing."""
 
     table_id: Id | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RepairAnswer(ResponseModel):
-    """What was done, in words."""
+    """Descriptions of the repairs."""
 
     done: Listed[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrepareRequest(TransactionRequest):
-    """This owner's part of a transaction over the tables of several; the coordinator, by its id, decides."""
+    """Part of a transaction over several owners. The coordinator, named by its id, decides."""
 
     in_path = "txn_id"
 
@@ -78,18 +78,18 @@ class PrepareRequest(TransactionRequest):
 
     @property
     def transaction(self) -> TransactionRequest:
-        """The part itself."""
+        """The part of this owner."""
         return TransactionRequest(**_work(self))
 
 
 def prepare_request(request: TransactionRequest, coordinator_id: str) -> PrepareRequest:
-    """`request`, to be promised."""
+    """Return the prepare request for `request`."""
     return PrepareRequest(**_work(request), coordinator_id=coordinator_id)
 
 
 @dataclass(frozen=True, slots=True)
 class FinishRequest(RequestModel):
-    """What was decided."""
+    """A decision to apply."""
 
     timestamp_ms: Annotated[
         Instant | None, WireType(description="When the transaction commits; null where it does not.")
@@ -98,61 +98,61 @@ class FinishRequest(RequestModel):
 
 @dataclass(frozen=True, slots=True)
 class FinishAnswer(ResponseModel):
-    """What was carried out; null where that was to forget the transaction, or was done before."""
+    """Result of a decision, null after an abort, and for an earlier commit with purged rows."""
 
     transaction: TransactionResponse | None
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionRequest(FinishRequest):
-    """What is to be decided, and the owners that voted."""
+    """A decision to record, and the owners with a vote."""
 
     participants: Many[Id]
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionAnswer(ResponseModel):
-    """What counts: when the transaction commits, null where it does not."""
+    """The effective decision: the commit timestamp, null for an abort."""
 
     timestamp_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class AcknowledgeRequest(RequestModel):
-    """An owner that has carried out the decision."""
+    """A participant that applied the decision."""
 
     participant_id: Id
 
 
 @dataclass(frozen=True, slots=True)
 class InDoubtAnswer(ResponseModel):
-    """The transactions whose outcome the owner has not been told."""
+    """Transactions with an outcome unknown to the owner."""
 
     transactions: Listed[InDoubt]
 
 
 @dataclass(frozen=True, slots=True)
 class RecentCommitsAnswer(ResponseModel):
-    """The latest commits of all tables, newest first."""
+    """Latest commits of all tables, newest first."""
 
     commits: Listed[RecentCommit]
 
 
 @dataclass(frozen=True, slots=True)
 class EmptyResponse(ResponseModel):
-    """It is done."""
+    """Success without a value."""
 
 
 @dataclass(frozen=True, slots=True)
 class HealthAnswer(ResponseModel):
-    """Whether the owner answers."""
+    """Health of the owner."""
 
     status: str
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorAnswer(ResponseModel):
-    """An error: `error` is its class in the error tree of Slackwater."""
+    """An error. `error` is its class in the error tree of Slackwater."""
 
     error: str
     message: str
@@ -165,9 +165,9 @@ class ErrorAnswer(ResponseModel):
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[A]):
-    """A call, answered by an `answer`: the server's route and the client's request are made of it.
+    """A call with the response type `answer`. Defines both the server's route and the client's request.
 
-    `path` is a template, of ids and names.
+    `path` is a template with ids and names.
     """
 
     method: str
@@ -175,7 +175,7 @@ class Call(Generic[A]):
     answer: type[A]
 
     def at(self, **named: str) -> str:
-        """The path for those ids and names. Raises InvalidArgument for what is none."""
+        """Return the path with these ids and names. Raises InvalidArgument for malformed values."""
         path = self.path
         for key, value in named.items():
             kind, what = _IN_PATHS[key]
@@ -185,7 +185,7 @@ class Call(Generic[A]):
 
 @dataclass(frozen=True, slots=True)
 class ConflictableCall(Call[A], Generic[A, C]):
-    """A call whose work others may forestall: it is answered by a `conflict` then, with the status 409."""
+    """A call with possible conflicts: the response is then a `conflict` with the status 409."""
 
     conflict: type[C]
 

@@ -1,4 +1,4 @@
-"""Errors as HTTP answers: each class of the tree has a status, and comes back on the other side as the same class."""
+"""Errors in HTTP responses. Each class of the error tree has a status. The client raises the same class."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from slackwater.owner.served.wire.calls import ErrorAnswer
 
 INTERNAL = 500
 
-# The nearest class of an error's line of descent decides.
+# The nearest base class of an error decides.
 _STATUS: dict[type[SlackwaterError], int] = {
     SlackwaterError: INTERNAL,
     InvalidArgument: 400,
@@ -44,7 +44,7 @@ _STATUS: dict[type[SlackwaterError], int] = {
     TimestampOutOfRange: 404,
     TableAlreadyExists: 409,
     DeltaConcurrentModificationException: 409,
-    # What the table is like forbids it: to ask again changes nothing.
+    # The state of the table forbids the operation, so a retry is useless.
     OperationNotAllowed: 409,
     CorruptTable: 409,
     UnsupportedFeature: 501,
@@ -55,12 +55,12 @@ _STATUS: dict[type[SlackwaterError], int] = {
 
 
 def status_of(error: SlackwaterError) -> int:
-    """The HTTP status of `error`."""
+    """Return the HTTP status of `error`."""
     return next(_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS)
 
 
 def error_to_json(error: SlackwaterError) -> Json:
-    """`error` (the class), `message`, `errorClass`, `retryable` and `conflict`, as the commit errors have them."""
+    """Return `error` (the class), `message`, `errorClass`, `retryable` and `conflict`."""
     return ErrorAnswer(
         error=_public_name(type(error)),
         message=without_secrets(str(error)),
@@ -71,9 +71,9 @@ def error_to_json(error: SlackwaterError) -> Json:
 
 
 def error_from_json(found: Any) -> SlackwaterError | None:
-    """The error that `error_to_json` wrote; None for what is no error of ours.
+    """Return the error written by `error_to_json`, None for foreign content.
 
-    A class that this version does not know becomes SlackwaterError, with its name in the message.
+    A class unknown to this version becomes SlackwaterError, with its name in the message.
     """
     if not isinstance(found, dict):
         return None
@@ -88,7 +88,7 @@ def error_from_json(found: Any) -> SlackwaterError | None:
 
 
 def is_known_error(found: Any) -> bool:
-    """Whether this version has the class of the error in `found`."""
+    """Return whether this version has the class of the error in `found`."""
     return isinstance(found, dict) and isinstance(found.get("error"), str) and _named(found["error"]) is not None
 
 
@@ -98,5 +98,5 @@ def _named(name: str) -> type[SlackwaterError] | None:
 
 
 def _public_name(kind: type[SlackwaterError]) -> str:
-    """The nearest class that stands in the tree: one that somebody derived elsewhere is not known on the other side."""
+    """Return the nearest class in the error tree, because the client does not know classes derived elsewhere."""
     return next(parent.__name__ for parent in kind.__mro__ if parent.__module__ == errors.__name__)

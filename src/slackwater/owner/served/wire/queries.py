@@ -1,6 +1,6 @@
-"""What the queries of a served owner's URLs may say: texts, which a server reads leniently.
+"""Query parameters of a served owner's URLs. The server reads them from text, leniently.
 
-A client imports it when it asks: it needs pydantic.
+The client imports this module only for a request with parameters, because it needs pydantic.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class _Query(BaseModel):
 
     @classmethod
     def sent(cls, **asked: Any) -> dict[str, str]:
-        """The query in which the fields `asked` stand. Raises InvalidArgument for what they may not be."""
+        """Return the query with the fields `asked`. Raises InvalidArgument for invalid values."""
         try:
             query = cls.model_validate({camel(name): value for name, value in asked.items()}, strict=True)
         except ValidationError as error:
@@ -32,7 +32,7 @@ class _Query(BaseModel):
 
 
 class CommitsQuery(_Query):
-    """Which commits."""
+    """Range of commits."""
 
     start_version: Version
     end_version: Annotated[Known, Field(description="-1 for the latest.")] = LATEST
@@ -40,12 +40,12 @@ class CommitsQuery(_Query):
 
 
 class RecentCommitsQuery(_Query):
-    """How many."""
+    """Number of commits."""
 
     limit: int = Field(50, ge=1, le=MOST_COMMITS)
 
 
 class CutQuery(_Query):
-    """Which state."""
+    """Instant of the cut."""
 
     timestamp_ms: Instant | SkipJsonSchema[None] = Field(None, description="The latest state where none is given.")
