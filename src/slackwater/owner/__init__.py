@@ -1,1 +1,1 @@
-"""The commit owner: it ratifies the commits of its tables, embedded in a process or served over HTTP."""
+"""The commit owner. Ratifies the commits of its tables, embedded in a process or served over HTTP."""

@@ -1,4 +1,4 @@
-"""The embedded owner: the whole of it, in the process that writes, on a database that such processes share.
+"""Embedded commit owner: runs in the writing process, on a database shared by such processes.
 
 Source: docs/commit-owner.md.
 """
@@ -68,11 +68,11 @@ from slackwater.storage.location import LOCAL, parse_location
 from slackwater.storage.store import ObjectStore
 
 DATABASE_FILE = LAKE_DATABASE
-"""Where the SQLite database of a lake in a local directory is, below its root."""
+"""Path of a local lake's SQLite database, below its root."""
 
 
 class EmbeddedOwner:
-    """A `CommitOwner` on a database; threads and processes may have one each, and are one owner together."""
+    """A `CommitOwner` on a database. Objects of several threads and processes act together as one owner."""
 
     def __init__(
         self,
@@ -88,11 +88,11 @@ class EmbeddedOwner:
         rows_kept: int = ROWS_KEPT,
         read_slots: int | None = None,
     ) -> None:
-        """`endpoint`: where this owner is served. `keeps_tables`: it does not hand them back.
+        """Create the owner. `endpoint` is its URL if served. With `keeps_tables`, it never releases tables.
 
-        A commit is backfilled after `backfill_delay_s`, with those that came meanwhile; None: on request only. The
-        latest `rows_kept` commits of a table are told by the database, older ones by the log. `read_slots`: the size of
-        the read timestamp table from now on, None to leave it.
+        A commit is backfilled after `backfill_delay_s`, together with later commits. None: only on request. The
+        database has the latest `rows_kept` commits of a table, the log has older ones. `read_slots` is the new size of
+        the read timestamp table, None for no change.
         """
         self._database = database
         self._places = places
@@ -115,7 +115,7 @@ class EmbeddedOwner:
         self._recent = UnbackfilledCommits(database, self._store, self._transfers.resume)
         self._latest = RecentCommitReader(database, self._store)
         self._slices = TimeSlices(database, places, self._clock, self._transfers.resume, changes)
-        # A process that just ends leaves a table that everybody reads.
+        # Backfill at exit, so that every engine can read the table afterwards.
         self._at_exit = _closer(self)
         atexit.register(self._at_exit)
 
@@ -130,12 +130,15 @@ class EmbeddedOwner:
         when_new: Callable[[], None] | None = None,
         **settings: Any,
     ) -> EmbeddedOwner:
-        """The owner of the lake at `root`; `database` is a URL for SQLAlchemy, by default a file below a local root.
+        """Open the owner of the lake at `root`. `database` is a SQLAlchemy URL, by default a file below a local root.
 
-        `roots`: where its tables may be, None for anywhere. `group`: as `Database`. `when_new` is called where the
-        database knows of no owner yet; what it raises leaves it so. Raises InvalidArgument where `root` is not local
-        and no database is given, OperationNotAllowed where the database is that of another lake, or older than the
-        tables, CommitOwnerUnavailable.
+        `roots` confine the tables, None for no limit. `group`: see `Database`. `when_new` is called if the database has
+        no owner yet. An error of `when_new` leaves the database without an owner.
+
+        Raises:
+            InvalidArgument: If `root` is not local and `database` is None.
+            OperationNotAllowed: If the database belongs to another lake, or is older than the tables.
+            CommitOwnerUnavailable: If the database does not respond.
         """
         found = Database(database_url(root, database), group=group)
         try:
@@ -147,7 +150,7 @@ class EmbeddedOwner:
             raise
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For other processes of this machine, or of others that reach the database, which open it anew."""
+        """Pickle the owner for processes that reach the database. They open it again."""
         open_owner = partial(_opened, self._places.root_url, self._database.url, dict(self._places.storage_options))
         return reopened, (self._owner_id, open_owner)
 
@@ -164,12 +167,12 @@ class EmbeddedOwner:
 
     @property
     def root_url(self) -> str:
-        """The lake's root."""
+        """URL of the lake's root."""
         return self._places.root_url
 
     @property
     def database(self) -> Database:
-        """Where the state is."""
+        """Database with the owner's state."""
         return self._database
 
     def commit(self, request: CommitRequest) -> CommitResponse | CommitConflict:
@@ -309,7 +312,8 @@ class EmbeddedOwner:
                 c.execute(sa.select(commits.c.file_name).where(commits.c.table_id == row.table_id)).scalars().all()
             )
         )
-        # The database has no record of what a recovery left, and the user may want to look at it.
+        # Files from before a recovery stay, because the user may want to inspect them. The database has no record of
+        # them.
         after_ms = self._database.read(lambda c: c.execute(sa.select(owner.c.recovered_ms)).scalar_one())
         lost = unrecorded(store, set(names), started_ms - GRACE_MS, backfilled_version + 1, after_ms)
         if not lost:
@@ -348,7 +352,10 @@ class EmbeddedOwner:
         )
 
     def _resumes(self, table_id: str) -> bool:
-        """Finish a transfer that may have been cut short: another process that does so too comes to the same end."""
+        """Complete an interrupted transfer, and return whether there was one.
+
+        Concurrent completions have the same result.
+        """
         return self._transfers.resume(table_id) is not None
 
     def _managed(self, row: Row[Any]) -> ManagedTable:
@@ -365,7 +372,7 @@ class EmbeddedOwner:
 
 
 def database_url(root: str | os.PathLike[str], database: str | None = None) -> str:
-    """The database of the lake at `root`: what is given, else the file below it. Raises InvalidArgument."""
+    """Return `database`, or the URL of the SQLite file below `root`. Raises InvalidArgument."""
     location = parse_location(root)
     if database is not None:
         return database
@@ -386,7 +393,7 @@ def _taken(connection: Connection) -> Sequence[Row[Any]]:
 
 
 def _closer(owner_: EmbeddedOwner) -> Any:
-    """What closes the owner when the interpreter ends, without keeping it until then."""
+    """Return a function that closes the owner at interpreter exit. It holds a weak reference only."""
     reference = weakref.ref(owner_)
 
     def close() -> None:
