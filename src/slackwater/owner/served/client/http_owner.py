@@ -72,7 +72,7 @@ T = TypeVar("T")
 class HttpOwner:
     """Client of the CommitOwner served by `slackwater serve` at a URL. Thread-safe, with one connection pool.
 
-    A commit or a decision without a response is retried with a replay mark until its deadline.
+    A commit without a response is retried with a replay mark until its deadline. A decision is retried, too.
     """
 
     def __init__(
