@@ -1,1 +1,1 @@
-"""Lakes: tables of one commit owner, transactions over many of them, time slices, without Spark."""
+"""Lakes: tables of one commit owner, multi-table transactions and time slices, without Spark."""

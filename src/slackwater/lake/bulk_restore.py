@@ -1,4 +1,4 @@
-"""Services over all tables of a lake at once: they become again what they were at one instant, in one transaction.
+"""Restore of all tables of a lake to one instant, in one transaction.
 
 Source: paper §1 (timeslice); docs/guides/maintenance.md.
 """
@@ -18,7 +18,7 @@ from slackwater.maintenance.restore import RestoreResult, restore
 
 @dataclass(frozen=True, slots=True)
 class TableRestored:
-    """A table that was restored with others: the version that it was, and what was done to it."""
+    """A restored table: its name, the restored version and the result."""
 
     name: str
     version: int
@@ -27,7 +27,7 @@ class TableRestored:
 
 @dataclass(frozen=True, slots=True)
 class TableCloned:
-    """A table that was cloned with others: the version that it was made of, and what was done."""
+    """A cloned table: its name, the source version and the result."""
 
     name: str
     version: int
@@ -42,10 +42,10 @@ def restore_tables(
     user_metadata: str | None = None,
     user_name: str | None = None,
 ) -> list[TableRestored]:
-    """Make the tables `names`, or all that there were, in `transaction` what they were in `past`.
+    """Restore the tables `names`, or all tables of `past`, to the state in `past`, within `transaction`.
 
-    Tables that are newer are left alone. Raises TableNotFound for a name of a table that there was not, InvalidArgument
-    for two tables of one name, and as `slackwater.maintenance.restore.restore`.
+    Newer tables stay unchanged. Raises TableNotFound if a table did not exist in `past`, InvalidArgument if `names` has
+    duplicates, and as `slackwater.maintenance.restore.restore`.
     """
     wanted = past.tables() if names is None else list(names)
     if len(set(wanted)) < len(wanted):

@@ -1,4 +1,4 @@
-"""Signs of life of a transaction, by which its locks and what it holds stay its own.
+"""Lease heartbeat of a transaction. The lease protects its locks and reservations.
 
 Source: docs/transactions.md (leased, as locks are).
 """
@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 
 
 class Heartbeat:
-    """Says now and then that the transaction goes on, so that its locks stay."""
+    """A thread for periodic renewal of a transaction's lease."""
 
     def __init__(self, keep_alive: Callable[[], None]) -> None:
         self.problem: LockTimeout | None = None
@@ -25,7 +25,7 @@ class Heartbeat:
         threading.Thread(target=self._work, name="slackwater-transaction", daemon=True).start()
 
     def stop(self) -> None:
-        """Say it no more."""
+        """Stop the renewal."""
         self._stopped.set()
 
     def _work(self) -> None:

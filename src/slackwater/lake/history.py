@@ -1,4 +1,4 @@
-"""The commits of all tables of a lake in one order of time, those of one transaction together.
+"""Commit history of all tables of a lake, in order of time. The commits of one transaction form one entry.
 
 Source: docs/time-travel.md "What was done"; delta-protocol.md "Commit Provenance Information".
 """
@@ -28,7 +28,7 @@ OpenTable = Callable[[TableVersion], Table]
 
 @dataclass(frozen=True, slots=True)
 class TableCommit:
-    """What one commit says of itself; None, or nothing, where its writer left it out."""
+    """The provenance information of one commit. Fields omitted by the writer are None or empty."""
 
     version: int
     operation: str | None
@@ -42,9 +42,9 @@ class TableCommit:
 
 @dataclass(frozen=True, slots=True)
 class LakeCommit:
-    """One transaction as the logs hold it: its commits by the names of their tables, all of one timestamp.
+    """A transaction in the logs: commits with the same timestamp, by table name.
 
-    `timestamp` is UTC, whole milliseconds. A commit whose writer gave it no `txnId` stands by itself.
+    `timestamp` is in UTC, with whole milliseconds. A commit without `txnId` is an entry of its own.
     """
 
     timestamp: dt.datetime
@@ -53,26 +53,26 @@ class LakeCommit:
 
     @property
     def tables(self) -> Mapping[str, int]:
-        """The versions that it made, by the names of the tables."""
+        """The versions made by the transaction, by table name."""
         return {name: commit.version for name, commit in self.commits.items()}
 
     @property
     def operations(self) -> Mapping[str, str | None]:
-        """What it did, by the names of the tables."""
+        """The operations of the transaction, by table name."""
         return {name: commit.operation for name, commit in self.commits.items()}
 
     @property
     def user_metadata(self) -> Mapping[str, str]:
-        """What the user noted, by the names of the tables where something was noted."""
+        """The user's texts, by table name. Tables without a text are omitted."""
         return {name: c.user_metadata for name, c in self.commits.items() if c.user_metadata is not None}
 
 
 def lake_history(tables: Sequence[TableVersion], open_table: OpenTable, limit: int | None = None) -> list[LakeCommit]:
-    """The transactions up to the versions `tables`, newest first, at most `limit`; a table's in the order of versions.
+    """Return the transactions up to the versions `tables`, newest first, at most `limit`.
 
-    Those of one instant stand in the order of their first table's name. A log is listed when its newest commit is in
-    question, and its commits are read one by one: what is older than the last transaction asked for is not read. Logs
-    reach back to where they were cleaned up. Raises CorruptLog, StorageError.
+    Each table is in version order. Transactions of one instant are sorted by their first table's name. Logs are read
+    lazily: a log is listed when its newest commit is due. Commits older than the last result are not read. `open_table`
+    opens a table. Histories end at the oldest commit left by log cleanup. Raises CorruptLog, StorageError.
     """
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
         raise InvalidArgument(f"limit must be a whole number from 0, found {limit!r}")
@@ -88,7 +88,7 @@ class _Entry:
 
 
 def table_transactions(snapshot: Snapshot, name: str) -> Iterator[LakeCommit]:
-    """The commits of one table, called `name`, up to `snapshot`, newest first; each is read when needed.
+    """Yield the commits of the table `name` up to `snapshot`, newest first. Each commit is read on demand.
 
     Raises CorruptLog, StorageError.
     """
@@ -97,16 +97,16 @@ def table_transactions(snapshot: Snapshot, name: str) -> Iterator[LakeCommit]:
 
 
 def lake_transactions(tables: Sequence[TableVersion], open_table: OpenTable) -> Iterator[LakeCommit]:
-    """As `lake_history`, one after the other.
+    """Yield the transactions of `lake_history` lazily.
 
-    One heap has the newest entry of every table that is not passed yet.
+    A heap merges the tables. It contains the next entry of each table.
     """
     waiting: list[tuple[int, int, _Entry | None]] = []
     logs: list[Iterator[_Entry]] = []
     for at in sorted(tables, key=lambda table: table.name):
         if at.version is None or at.timestamp_ms is None:
             raise InvalidArgument(f"the history of the table {at.name!r} needs its newest version")
-        # The owner knows when the newest version is of: no log is opened for that.
+        # The owner's timestamp orders the first entry, so that no log is opened for it.
         waiting.append((-at.timestamp_ms, len(logs), None))
         logs.append(_entries(at, at.version, open_table))
     heapq.heapify(waiting)
@@ -119,14 +119,14 @@ def lake_transactions(tables: Sequence[TableVersion], open_table: OpenTable) -> 
                 found.append(entry)
             following = next(logs[number], None)
             if following is not None:
-                # The versions of one table keep their order, whatever the times of copied files say.
+                # Keep the version order of a table even if copied files have wrong modification times.
                 earliest = order if entry is None else order + 1
                 heapq.heappush(waiting, (max(-following.timestamp_ms, earliest), number, following))
         yield from _grouped(found)
 
 
 def _entries(at: TableVersion, version: int, open_table: OpenTable) -> Iterator[_Entry]:
-    # Nothing is opened before the first entry is asked for.
+    # A generator, so that the table opens only on the first entry.
     yield from _read(Snapshot.open(open_table(at), version), at.name)
 
 

@@ -1,6 +1,6 @@
-"""Cards of lakes, of their transactions and time slices: what people see of them in a notebook.
+"""HTML representations of lakes, transactions and time slices for notebooks.
 
-A lake's owner is asked once for its tables; a transaction and a time slice tell what they know already.
+A lake costs one owner request for its tables. Transactions and time slices use only known state.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ State = Literal["open", "committed", "rolled back", "unknown"]
 
 
 def lake_card(kind: str, root: str | None, owner: CommitOwner, is_open: bool) -> Markup:
-    """The card of the lake at `root` under `owner`, which is asked for its tables. Raises as `CommitOwner.tables`."""
+    """Return the HTML of the lake at `root`, with the tables reported by `owner`. Raises as `CommitOwner.tables`."""
     tables = owner.tables()
     newest = max((each.timestamp_ms for each in tables if each.ratified_version >= 0), default=None)
     behind = sum(_behind(each) for each in tables)
@@ -58,7 +58,7 @@ def lake_card(kind: str, root: str | None, owner: CommitOwner, is_open: bool) ->
 
 
 def place_of(root: str | None, owner: CommitOwner) -> str:
-    """What a lake is called: its root, or where its owner is served."""
+    """Return the display name of a lake: its root, or the URL of its served owner."""
     if root is not None and (location := parse_location(root)).scheme == LOCAL:
         return f"/{location.key}"
     return without_secrets(root or owner.endpoint or "a lake")
@@ -66,7 +66,7 @@ def place_of(root: str | None, owner: CommitOwner) -> str:
 
 @dataclass(frozen=True)
 class TableUse:
-    """What a transaction has to do with one table; `base_version` is the version that it sees."""
+    """The use of one table by a transaction. `base_version` is the version in its read view."""
 
     name: str
     base_version: int
@@ -78,7 +78,7 @@ class TableUse:
 
 @dataclass(frozen=True)
 class TransactionState:
-    """What a transaction tells of itself; `range` holds its timestamp until `commit_timestamp_ms` says it."""
+    """The state of a transaction. `range` limits its timestamp until `commit_timestamp_ms` is set."""
 
     kind: str
     txn_id: str
@@ -90,9 +90,9 @@ class TransactionState:
     commit_timestamp_ms: int | None
     tables: Sequence[TableUse]
     locked: Sequence[str] = ()
-    """Tables that it locked, and did not read or write yet."""
+    """Tables locked but not yet read or written."""
     declared: Sequence[str] = ()
-    """Tables that it is going to write."""
+    """Tables declared for writing."""
 
     def __repr__(self) -> str:
         written = [each.name for each in self.tables if each.is_written or each.new_version is not None]
@@ -105,7 +105,7 @@ class TransactionState:
 
 
 def transaction_card(seen: TransactionState) -> Markup:
-    """The card of a transaction; nothing is asked for it."""
+    """Return the HTML of a transaction, without a request to an owner."""
     marks = [badge(seen.state, _STATES[seen.state]), badge(seen.isolation), badge(seen.control)]
     begun = to_moment(seen.begun_ms)
     rows = [
@@ -144,7 +144,7 @@ def transaction_card(seen: TransactionState) -> Markup:
 
 
 def slice_card(kind: str, timestamp_ms: int, tables: Mapping[str, TableVersion]) -> Markup:
-    """The card of all tables as of one instant, by what the owner said of them; no log is read."""
+    """Return the HTML of a time slice from the owner's reported versions, without reading a log."""
     at = to_moment(timestamp_ms)
     there = [each for _, each in sorted(tables.items()) if each.version is not None or each.known_from > 0]
     later = len(tables) - len(there)

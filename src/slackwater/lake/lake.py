@@ -1,4 +1,4 @@
-"""Named tables under one commit owner: opened, read, changed together, and as they were."""
+"""Lake: named tables under one commit owner, with reads, transactions, time travel, restore and clone."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ T = TypeVar("T")
 
 
 class LogLake(LakeMembership):
-    """The tables of one commit owner, without Spark; `slackwater.Lake` adds `table`.
+    """The tables of one commit owner, without Spark. `slackwater.Lake` adds `table`.
 
-    While a lake is open, tables that are named by their path are read and written through its owner as well, except
-    within the block of a transaction over them.
+    An open lake also routes tables opened by path through its owner, except inside the block of a transaction over
+    these tables.
     """
 
     def __init__(self, owner: CommitOwner, root: str | None, storage_options: Mapping[str, str] | None = None) -> None:
-        """`root`: where tables are created that are not told where; `storage_options` as `Snapshot.load`."""
+        """Attach `owner`. `root` contains new tables without a location. `storage_options` as `Snapshot.load`."""
         super().__init__(owner, root, storage_options)
         attach(owner)
 
@@ -62,17 +62,19 @@ class LogLake(LakeMembership):
         group: str | None = None,
         read_slots: int | None = None,
     ) -> Self:
-        """The lake at `root`, a path or URL, with its owner in this process; any number of processes may open it.
+        """Open the lake at `root`, a path or URL, with its owner in this process. Any number of processes may open it.
 
-        `database`: a SQLAlchemy URL (`postgresql://host/database`), by default a SQLite file below `root`, which then
-        is a directory of this machine. That file is for this user alone, or for the members of `group` where one is
-        given. `storage_options` as in `Snapshot.load`. With `recover`, as after `recover_state`. `read_slots`: the size
-        of the owner's read timestamp table from now on, for all processes (paper §4.1): with more slots fewer
-        transactions are taken for readers of what another writes. Raises InvalidArgument, OperationNotAllowed for a
-        copy of another lake, or one whose state is lost or old, CommitOwnerUnavailable.
+        `database`: a SQLAlchemy URL (`postgresql://host/database`). Default: a SQLite file below `root`; then `root`
+        must be a directory of this machine. Only this user, or the members of `group`, can use the file.
+        `storage_options` as in `Snapshot.load`. `recover` runs `recover_state` first. `read_slots`: the new size of the
+        owner's read timestamp table, for all processes (paper §4.1). More slots reduce false conflicts between readers
+        and writers.
+
+        Raises InvalidArgument; OperationNotAllowed if the lake is a copy of another lake, or if its state is lost or
+        old; CommitOwnerUnavailable.
         """
         require("lake", "a lake")
-        # SQLAlchemy is loaded where a lake is opened.
+        # Imported here so that SQLAlchemy loads only when a lake is opened.
         from slackwater.lake.recovery.recovery import require_no_orphaned_tables
         from slackwater.owner.embedded import EmbeddedOwner
 
@@ -97,11 +99,11 @@ class LogLake(LakeMembership):
         choices: RecoveryOptions | None = None,
         dry_run: bool = False,
     ) -> Recovery:
-        """Make the owner's state, that is lost or older than the tables, anew from the tables; the lake is not open.
+        """Rebuild a lost or outdated owner state from the tables. The lake must not be open.
 
-        `root`, `database` and `storage_options` as in `open`. Every other process of the lake is to be stopped before;
-        one that is not cannot commit any more. With `dry_run` nothing is done, and the answer says what would be.
-        Raises RecoveryUndecided where the user has to say what counted: `choices`.
+        `root`, `database` and `storage_options` as in `open`. Stop every other process of the lake first; a process
+        still running cannot commit any more. With `dry_run` nothing changes, and the result describes the recovery.
+        Raises RecoveryUndecided if the user must decide about a commit: see `choices`.
 
         >>> with slackwater.Lake.open(path, spark=spark) as opened:
         ...     sales = opened.create_table("sales", "id INT")
@@ -117,7 +119,7 @@ class LogLake(LakeMembership):
         url = database_url(root, database)
         file = sqlite_file(url)
         if file is not None and not file.exists():
-            # Before all is known nothing is made.
+            # Inspect with a temporary database, because a recovery that fails must not create the file.
             with tempfile.TemporaryDirectory() as directory:
                 empty = Database(f"sqlite:///{directory}/owner.db")
                 try:
@@ -152,13 +154,13 @@ class LogLake(LakeMembership):
         allow_http: bool = False,
         ca_file: str | None = None,
     ) -> Self:
-        """The lake whose owner is served at `url`; data and logs are read and written from here.
+        """Connect to the lake of the owner served at `url`. This process reads and writes data and logs itself.
 
-        `storage_options` as in `Snapshot.load`. An answer is waited for `timeout_s` seconds, attempts together; that of
-        backfills, releases, repairs and slices of the past ten times as long; waits for locks come on top. A `token` is
-        sent to `https:` addresses and this machine only, unless `allow_http`. `ca_file`: the certificates to trust
-        (PEM), where the server's is signed by none that is known. Raises InvalidArgument, NotAuthorized,
-        CommitOwnerUnavailable.
+        `storage_options` as in `Snapshot.load`. `timeout_s`: seconds to wait for a response, over all attempts.
+        Backfills, releases, repairs and slices of the past have ten times the limit. Waits for locks are added. The
+        client sends `token` to `https:` addresses and to this machine only, unless `allow_http`. `ca_file`:
+        certificates to trust (PEM), if no known authority signed the server's certificate. Raises InvalidArgument,
+        NotAuthorized, CommitOwnerUnavailable.
         """
         require("lake", "a lake")
         from slackwater.owner.served.client.http_owner import HttpOwner
@@ -171,13 +173,13 @@ class LogLake(LakeMembership):
             raise
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For other processes, which open the same lake, through the same owner."""
+        """Pickle the lake for other processes. The copy uses the same owner."""
         return type(self), (self._owner, self._root, self._storage_options)
 
     def close(self) -> None:
-        """Backfill what this process committed, and let go of the owner and its tables.
+        """Backfill the commits of this process, and release the owner and its tables.
 
-        Whatever the lake is asked for afterwards raises InvalidArgument.
+        Every later use of the lake raises InvalidArgument.
         """
         self._is_closed = True
         detach(self._owner)
@@ -204,7 +206,7 @@ class LogLake(LakeMembership):
         return lake_card(kind, self._root, self._owner, is_attached(self._owner))
 
     def tables(self) -> list[ManagedTable]:
-        """The tables, by name. Raises InvalidArgument where the lake was closed.
+        """List the tables by name. Raises InvalidArgument if the lake is closed.
 
         >>> [table.name for table in lake.tables()]
         ['orders', 'stock']
@@ -212,9 +214,9 @@ class LogLake(LakeMembership):
         return self.owner.tables()
 
     def activity(self) -> Activity:
-        """Tell who is at work: open transactions, locks and who waits for whom, promises; it may be old news.
+        """Return open transactions, locks, blocked transactions and timestamp reservations.
 
-        Raises InvalidArgument where the lake was closed.
+        The result may be out of date. Raises InvalidArgument if the lake is closed.
 
         >>> with lake.transaction() as tx:
         ...     tx.lock("stock", exclusive=True)
@@ -224,7 +226,7 @@ class LogLake(LakeMembership):
         return self.owner.activity()
 
     def snapshot(self, name: str) -> Snapshot:
-        """The newest version of the table `name`. Raises TableNotFound and what reading a table raises.
+        """Return the newest version of the table `name`. Raises TableNotFound, and the errors of reading a table.
 
         >>> lake.snapshot("stock").to_arrow().to_pylist()
         [{'sku': 'A1', 'qty': 10}]
@@ -232,17 +234,17 @@ class LogLake(LakeMembership):
         return Snapshot.open(self._table(name))
 
     def backfill(self, name: str) -> int:
-        """Put all commits of the table `name` into `_delta_log`; the newest version there. Raises TableNotFound."""
+        """Copy all commits of the table `name` to `_delta_log`. Return the newest version. Raises TableNotFound."""
         return self.owner.backfill_to_version(self.owner.table(name).table_id)
 
     def repair(self, name: str | None = None) -> list[str]:
-        """As `CommitOwner.repair`, for the table `name`, or for all (None): what was done, in words.
+        """Repair the table `name`, or all tables (None); see `CommitOwner.repair`. Return a text for each repair.
 
-        For all, transactions over several lakes that are in doubt are settled too, as far as these lakes are open here.
+        For all tables, the call also resolves in-doubt transactions over several lakes, if these lakes are open here.
         """
         if name is None:
             return [*resolve(attached_owners()), *self.owner.repair()]
-        # To ask for the table itself finishes what was cut short, and the caller would not be told.
+        # Look the id up in the list, because `owner.table` would already repair the table without a report.
         known = next((table.table_id for table in self.owner.tables() if table.name == name), None)
         return self.owner.repair(known or self.owner.table(name).table_id)
 
@@ -257,31 +259,31 @@ class LogLake(LakeMembership):
     ) -> LogTransaction:
         """Begin a transaction over any of the tables: `with lake.transaction() as tx`.
 
-        `isolation`: `serializable`, or `snapshot`, where what was read may change meanwhile. `control`: `optimistic`,
-        or `locking`, where tables are locked when first read or written. `writes` declares tables that will be
-        written: from the first question for the time on they are this transaction's alone. `others`: lakes whose tables
-        take part as well, under their own owners. A lock is waited for `lock_timeout_s` seconds. Raises
-        InvalidArgument, TableNotFound.
+        `isolation`: `serializable`, or `snapshot`, which ignores concurrent changes of rows read. `control`:
+        `optimistic`, or `locking`, which locks tables on first read or write. `writes` declares tables to be written.
+        The first request for the time reserves these tables for this transaction. `others`: lakes under their own
+        owners, with tables for this transaction. `lock_timeout_s`: seconds to wait for a lock. Raises InvalidArgument,
+        TableNotFound.
         """
         return LogTransaction(self, isolation, control, writes, lock_timeout_s, others)
 
     def run(self, work: Callable[[LogTransaction], T], retries: int = RETRIES, **options: Any) -> T:
-        """What `work(tx)` answers in a transaction that commits; where others were in the way, it is run again.
+        """Run `work(tx)` in a transaction, commit and return the result. Retry after a conflict.
 
-        `options` as `transaction`. `work` is done up to `retries` + 1 times, so it should have no other effects. Raises
-        the last conflict, and every other error at once.
+        `options` as `transaction`. `work` runs up to `retries` + 1 times and should have no other effects. Raises the
+        last conflict after all retries, and every other error immediately.
         """
         return run_again(lambda seniority_ms: self._begin(seniority_ms, options), work, retries, self.clock)
 
     def _begin(self, seniority_ms: int | None, options: Mapping[str, Any]) -> LogTransaction:
-        """A transaction that goes before those that began after `seniority_ms`, where it comes to locks."""
+        """Begin a transaction with deadlock priority over transactions begun after `seniority_ms`."""
         return LogTransaction(self, seniority_ms=seniority_ms, **options)
 
     def as_of(self, timestamp: Instant) -> LogTimeSlice:
-        """All tables as they were at one instant: one question to the owner, and the same answer for ever.
+        """Return the consistent state of all tables at one instant, from one owner request. The state never changes.
 
-        `timestamp`: a datetime, a date (its first instant), ISO 8601 text, or ms since the epoch; what names no zone
-        is UTC. Raises InvalidArgument for what is no instant, TimestampOutOfRange for one of the future.
+        `timestamp`: a datetime, a date (its first instant), ISO 8601 text, or ms since the epoch; UTC without a zone.
+        Raises InvalidArgument if `timestamp` is not an instant, TimestampOutOfRange if it is in the future.
         """
         return LogTimeSlice(self, instant_ms(timestamp))
 
@@ -295,13 +297,13 @@ class LogLake(LakeMembership):
         user_name: str | None = None,
         retries: int = RETRIES,
     ) -> list[TableRestored]:
-        """Make `tables`, by default all that there were, again what they were at the instant `as_of`, all at once.
+        """Restore `tables`, by default all tables of that instant, to the state at `as_of`, in one transaction.
 
-        `as_of` as in `as_of`. One transaction: every table gets a new version with one timestamp, or none does. What
-        was committed since stays in the histories; tables that are newer are left alone. Where others are in the way
-        it is done again, up to `retries` times. `ignore_missing_files`: also where files of then were vacuumed.
-        `user_metadata`: a text for the histories, `user_name`: who did it. Raises TableNotFound, TimestampOutOfRange,
-        DataFileNotFound, InvalidArgument and what every transaction raises: no table is changed then.
+        `as_of` as in `as_of`. Every table gets a new version with one timestamp, or none does. Later commits stay in
+        the histories; newer tables stay unchanged. A conflict repeats the restore up to `retries` times.
+        `ignore_missing_files`: restore despite vacuumed files. `user_metadata`: a text for the histories. `user_name`:
+        the user in the histories. Raises TableNotFound, TimestampOutOfRange, DataFileNotFound, InvalidArgument and the
+        errors of every transaction. An error leaves all tables unchanged.
         """
         past = self.as_of(as_of)
 
@@ -319,12 +321,13 @@ class LogLake(LakeMembership):
         user_metadata: str | None = None,
         user_name: str | None = None,
     ) -> list[TableCloned]:
-        """Make `tables`, by default all that there were, as they were at the instant `as_of`, tables of the lake `to`.
+        """Clone `tables`, by default all tables of that instant, as of `as_of` into the lake `to`.
 
-        `to` is an open lake, or the root of a new one. Nothing is copied: the clones name the files of this lake's
-        tables where they are, and are written to on their own. VACUUM here deletes what only they still need. One table
-        follows the other, and an error names those that are made by then. `user_metadata`: a text for the histories,
-        `user_name`: who did it. Raises TableNotFound, TableAlreadyExists, TimestampOutOfRange, InvalidArgument.
+        `to` is an open lake, or the root of a new one. The clones refer to the files of this lake's tables, without a
+        copy, and accept their own writes. VACUUM of a source also deletes files still used only by its clone. Tables
+        are cloned one after another; an error names the clones already made. `user_metadata`: a text for the histories.
+        `user_name`: the user in the histories. Raises TableNotFound, TableAlreadyExists, TimestampOutOfRange,
+        InvalidArgument.
         """
         past = self.as_of(as_of)
         wanted = past.tables() if tables is None else list(tables)
@@ -357,9 +360,9 @@ class LogLake(LakeMembership):
         return made
 
     def history(self, limit: int | None = None) -> list[LakeCommit]:
-        """The transactions of all tables in one order of time, newest first, at most `limit`; None: all.
+        """Return at most `limit` transactions of all tables, newest first. None returns all.
 
-        A `limit` is a whole number from 0. Raises InvalidArgument, and what reading logs raises.
+        Raises InvalidArgument if `limit` is not a whole number from 0, and the errors of reading logs.
         """
         return lake_history(self.owner.cut().tables, self.table_of, limit)
 

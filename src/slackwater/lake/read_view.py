@@ -1,4 +1,4 @@
-"""The lakes of a transaction, and the state of each that it sees: where a table is, by its name.
+"""Read view of a transaction: one consistent version of every table in each of its lakes.
 
 Source: docs/transactions.md (one consistent state is read).
 """
@@ -21,7 +21,7 @@ _NAMED = 10
 
 @dataclass(frozen=True)
 class TableAtVersion:
-    """A table of a lake, and the version that is seen."""
+    """A table of a lake and its visible version."""
 
     lake: LakeTables
     at: TableVersion
@@ -33,44 +33,44 @@ class TableAtVersion:
 
     @property
     def version(self) -> int | None:
-        """The version."""
+        """The visible version."""
         return self.at.version
 
     def table(self) -> Table:
-        """The table, as everybody sees it."""
+        """Return the committed table, without changes of the transaction."""
         return self.lake.table_of(self.at)
 
 
 class LakeReadView:
-    """One consistent state of each of `lakes`, as of now."""
+    """A consistent, current state of each of `lakes`."""
 
     def __init__(self, lakes: Sequence[LakeTables]) -> None:
-        """Raises InvalidArgument where two of them are the same."""
+        """Raises InvalidArgument if `lakes` contains a lake twice."""
         self._lakes = list(lakes)
         self.owners: dict[str, CommitOwner] = {lake.owner.owner_id: lake.owner for lake in lakes}
-        """By their ids, that of the first lake first."""
+        """The owners by id, starting with the owner of the first lake."""
         if len(self.owners) < len(self._lakes):
             raise InvalidArgument("two of the lakes of the transaction are the same one: name it once")
         self._cuts: list[Cut] = []
         self.refresh()
 
     def refresh(self) -> None:
-        """See the newest state."""
+        """Move the view to the newest state."""
         self._cuts = [lake.owner.cut() for lake in self._lakes]
 
     @property
     def begun_ms(self) -> int:
-        """When that was, by the clock that is furthest on."""
+        """Time of the view, by the most advanced of the owners' clocks."""
         return max(cut.timestamp_ms for cut in self._cuts)
 
     @property
     def range(self) -> TimestampRange:
-        """The timestamps of a transaction that begins now: it is not before then, and after all that it can read."""
+        """The timestamp range of a new transaction: not before the view, and after every readable version."""
         stamps = [table.timestamp_ms or 0 for cut in self._cuts for table in cut.tables]
         return TimestampRange(max(self.begun_ms - 1, *stamps, 0))
 
     def of(self, name: str) -> TableAtVersion:
-        """The table called `name`. Raises TableNotFound, InvalidArgument where several lakes have one."""
+        """Return the table `name`. Raises TableNotFound, InvalidArgument if several lakes have this name."""
         named = ((lake, cut.named(name)) for lake, cut in zip(self._lakes, self._cuts, strict=True))
         found = [TableAtVersion(lake, at) for lake, at in named if at is not None]
         if len(found) > 1:

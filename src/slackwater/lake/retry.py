@@ -1,4 +1,4 @@
-"""Work that is done again in a fresh transaction where others were in its way.
+"""Retries: runs work again in a new transaction after a conflict.
 
 Source: docs/transactions.md (a fresh timestamp for every attempt).
 """
@@ -15,7 +15,7 @@ from slackwater.transaction.clock import Clock
 
 _log = logging.getLogger(__name__)
 RETRIES = 10
-"""How often a transaction is run again, unless the caller says so."""
+"""Default number of retries of a transaction."""
 
 _FIRST_WAIT_S = 0.01
 _LONGEST_WAIT_S = 2.0
@@ -24,9 +24,9 @@ T = TypeVar("T")
 
 
 def run_again(begin: Callable[[int | None], Txn], work: Callable[[Txn], T], retries: int, clock: Clock) -> T:
-    """What `work` answers; as `LogLake.run`.
+    """Return the result of `work`, as `LogLake.run`.
 
-    `begin` is given when the first attempt began: among those that wait for each other the oldest goes on.
+    `begin` receives the begin of the first attempt, because the oldest transaction wins a deadlock.
     """
     if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
         raise InvalidArgument(f"retries is a whole number from 0, found {retries!r}")
@@ -42,7 +42,7 @@ def run_again(begin: Callable[[int | None], Txn], work: Callable[[Txn], T], retr
             if not error.retryable:
                 raise
             _log.info("attempt %d of %d of a transaction was lost, it is run again: %s", attempt, retries + 1, error)
-            # Those that got in each other's way would meet again.
+            # Wait a random time, because the conflicting transactions would otherwise collide again.
             clock.sleep(wait_s * clock.jitter())
             wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
         else:

@@ -1,4 +1,4 @@
-"""Which tables belong to a lake: made there, taken over, handed back, dropped, renamed.
+"""Table membership of a lake: create, adopt, release, drop and rename tables.
 
 Source: managed-commits.md "Creating a new managed-commit table", "Converting an existing filesystem based table to
 managed-commit table", "Converting a managed-commit table to filesystem table".
@@ -42,7 +42,7 @@ _MOST_ATTEMPTS = 10
 
 
 class LakeMembership(LakeTables):
-    """The tables of one commit owner, which come to it and leave it."""
+    """The tables of one commit owner, with operations to add and remove tables."""
 
     def create_log(
         self,
@@ -56,13 +56,13 @@ class LakeMembership(LakeTables):
         user_metadata: str | None = None,
         user_name: str | None = None,
     ) -> CommitResult:
-        """Create the empty table `name`; `schema` is a value or its `schemaString`.
+        """Create the empty table `name`. `schema` is a `StructType` or its `schemaString`.
 
-        `partition_by`: columns of the top level. `cluster_by`: four columns at most, by dotted paths; not both.
-        `properties`: texts by their keys. `description`: None for none. `location` is by default the name below the
-        lake's root. `user_metadata`: a text for the history, `user_name`: who did it, by default the user of this
-        process. Raises TableAlreadyExists for a name or a place that is taken, InvalidArgument and UnsupportedFeature
-        for a table that cannot be.
+        `partition_by`: columns of the top level. `cluster_by`: at most four columns, by dotted paths; excludes
+        `partition_by`. `properties`: texts by their keys. `description`: None for none. `location`: default is `name`
+        below the lake's root. `user_metadata`: a text for the history. `user_name`: the user in the history, by default
+        the user of this process. Raises TableAlreadyExists if the name or location is taken, InvalidArgument or
+        UnsupportedFeature if the definition is invalid.
 
         >>> from slackwater.protocol.schema.schema import DATE, StructField, StructType
         >>> lake.create_log("days", StructType((StructField("day", DATE),)), description="holidays").version
@@ -75,10 +75,9 @@ class LakeMembership(LakeTables):
     def begin_create(
         self, name: str, definition: TableDefinition, location: str | os.PathLike[str] | None = None
     ) -> TableTransaction:
-        """The transaction whose commit makes the table `name`, with the files that are added to it.
+        """Return a transaction for the creation of the table `name`, with the files added to the transaction.
 
-        `definition` says what the table is, `location` where, by default the name below the lake's root. Raises as
-        `create_log`.
+        `definition` defines the table. `location`: default is `name` below the lake's root. Raises as `create_log`.
 
         >>> from slackwater.protocol.schema.schema import DATE, StructField, StructType
         >>> from slackwater.transaction.table.definition import TableDefinition
@@ -97,10 +96,10 @@ class LakeMembership(LakeTables):
         properties: Mapping[str, str] | None = None,
         location: str | os.PathLike[str] | None = None,
     ) -> TableTransaction:
-        """The transaction by which `maintenance.clone.commit_clone` makes the table `name` a shallow clone of `source`.
+        """Return a transaction for `maintenance.clone.commit_clone`, which makes `name` a shallow clone of `source`.
 
-        `properties` go before those of the source; `location` as in `begin_create`. Raises as that, and InvalidArgument
-        for a place that has other files.
+        `properties` override the properties of the source. `location` as in `begin_create`. Raises as `begin_create`,
+        and InvalidArgument if the location contains other files.
 
         >>> from slackwater.maintenance.clone import commit_clone
         >>> source = lake.snapshot("stock")
@@ -114,12 +113,12 @@ class LakeMembership(LakeTables):
     def _taking_clone(
         self, name: str, table: Table, source: Snapshot, properties: Mapping[str, str]
     ) -> TableTransaction:
-        """The transaction of `begin_clone` at the empty place of `table`."""
+        """Return the transaction of `begin_clone` for the empty location of `table`."""
         defined = cloned_table(source, properties, self.clock)
         return self._taking(table, None, self._newly_owned(), name, defined)
 
     def _new_place(self, name: str, location: str | os.PathLike[str] | None) -> Table:
-        """Where a table is to be made. Raises TableAlreadyExists for a name or a place that is taken."""
+        """Return the table handle for a new table. Raises TableAlreadyExists if the name or location is taken."""
         table = self._place(name, location)
         self._require_free(name)
         if list_log(table.store).latest_version is not None:
@@ -129,11 +128,10 @@ class LakeMembership(LakeTables):
         return table
 
     def adopt(self, name: str, location: str | os.PathLike[str]) -> None:
-        """Take over the table at `location` as `name`; all go on to read it as before, writers must come here then.
+        """Take ownership of the table at `location` as `name`. Readers continue unchanged; writers must use the lake.
 
-        Those that commit to it in the file system meanwhile are not lost: they are before the take-over, or they fail.
-        Raises TableNotFound, TableAlreadyExists for a name that is taken or a table that has an owner, and what every
-        commit raises.
+        Concurrent file-system commits are not lost: they precede the adoption, or they fail. Raises TableNotFound,
+        TableAlreadyExists if the name is taken or the table has an owner, and the errors of every commit.
 
         >>> spark.range(3).write.format("delta").save(path)
         >>> lake.adopt("numbers", path)
@@ -156,9 +154,9 @@ class LakeMembership(LakeTables):
         _commit("ADOPT TABLE", name, adoption)
 
     def release(self, name: str) -> None:
-        """Hand the table `name` back to the file system: all of it is backfilled, and everybody may commit to it there.
+        """Release the table `name` to the file system. The owner backfills all commits; any writer may commit there.
 
-        Raises TableNotFound, OperationNotAllowed where the owner does not give it up, and what every commit raises.
+        Raises TableNotFound, OperationNotAllowed if the owner refuses the release, and the errors of every commit.
 
         >>> lake.release("orders")
         >>> [table.name for table in lake.tables()]
@@ -168,7 +166,7 @@ class LakeMembership(LakeTables):
         table, owned = self.table_of(known), OwnedTable(self.owner, known.table_id)
 
         def hand_back() -> TableTransaction:
-            # The less is left to backfill, the less time others have to get ahead.
+            # Backfill first, because a short release leaves other writers little time to commit before it.
             self.owner.backfill_to_version(known.table_id)
             snapshot = Snapshot.open(table)
             changed = TableActions(without_owner(snapshot.configuration))
@@ -177,14 +175,16 @@ class LakeMembership(LakeTables):
         _commit("RELEASE TABLE", name, hand_back)
 
     def drop_table(self, name: str, keep_files: bool | None = None) -> bool:
-        """Take the table `name` out of the lake for good; whether its files were deleted.
+        """Remove the table `name` from the lake permanently. Return whether its files were deleted.
 
-        By default those are that the lake made a place for: `<root>/<name>`; a table that was created or adopted at
-        another `location` keeps its log and files, which belong to the file system from then on. `keep_files` says it
-        either way. What is deleted is gone from every version and every instant, and shallow clones of the table lose
-        what they share with it. Raises TableNotFound, OperationNotAllowed where the owner does not give it up, what
-        every commit raises: nothing was done then; and StorageError where files could not be deleted: the table is out
-        of the lake then, and the rest of them is still at its place.
+        By default the files are deleted if the location is `<root>/<name>`. A table created or adopted at another
+        `location` retains its log and files, and the file system owns the table from then on. `keep_files` overrides
+        this default. Deleted files are lost for all versions and instants, and shallow clones lose the files shared
+        with the table.
+
+        Raises TableNotFound, OperationNotAllowed if the owner refuses the release, and the errors of every commit;
+        these errors change nothing. Raises StorageError if files cannot be deleted: the table has then left the lake,
+        and the remaining files are still in its directory.
 
         >>> lake.drop_table("orders"), [table.name for table in lake.tables()]
         (True, ['stock'])
@@ -199,11 +199,16 @@ class LakeMembership(LakeTables):
         return not keeps
 
     def rename_table(self, name: str, to: str) -> None:
-        """Let the table `name` be called `to` from now on; its files and versions stay where they are.
+        """Rename the table `name` to `to`. Files and versions stay in their directory.
 
-        It is handed back and taken over: two commits, between which it belongs to the file system. Slices of the time
-        before have it by both names. Raises TableNotFound, TableAlreadyExists for a name that is taken, InvalidArgument
-        for one that is none, OperationNotAllowed where the owner does not give it up, and what every commit raises.
+        The operation is a release and an adoption: two commits, with file-system ownership in between. Slices before
+        the rename contain the table under both names.
+
+        Raises:
+            TableNotFound: If the lake has no such table.
+            TableAlreadyExists: If the new name is taken.
+            InvalidArgument: If `to` is not a valid name.
+            OperationNotAllowed: If the owner refuses the release. The errors of every commit are also possible.
 
         >>> lake.rename_table("stock", "goods")
         >>> lake.snapshot("goods").to_arrow().num_rows
@@ -222,9 +227,9 @@ class LakeMembership(LakeTables):
             ) from error
 
     def _take_anew(self, name: str, store: ObjectStore, table_id: str) -> None:
-        """Let a table whose owner's state was lost be this owner's, which knows nothing of it yet.
+        """Adopt a table with lost owner state. This owner has no record of the table yet.
 
-        Raises DeltaConcurrentModificationException where another owner was faster.
+        Raises DeltaConcurrentModificationException if another owner committed first.
         """
         table = Table(store)
         snapshot, owned = Snapshot.open(table), OwnedTable(self.owner, table_id)
@@ -237,7 +242,7 @@ class LakeMembership(LakeTables):
     def _taking(
         self, table: Table, before: Snapshot | None, owned: OwnedTable, name: str, defined: TableActions
     ) -> TableTransaction:
-        """The transaction by which the table that `defined` describes becomes the owner's."""
+        """Return the transaction for the owner's adoption of the table in `defined`."""
         changed = replace(defined, configuration=with_owner(defined.configuration, self._conf(owned, name)))
         return _transfer(table, before, AdoptingCommitter(table.store, owned, name), changed, self.clock)
 
@@ -266,7 +271,7 @@ class LakeMembership(LakeTables):
 def _transfer(
     table: Table, before: Snapshot | None, committer: Committer, defined: TableActions, clock: Clock
 ) -> TableTransaction:
-    """The transaction by which a table gets an owner, or loses it."""
+    """Return the transaction for adding or removing the owner of a table."""
     transaction = TableTransaction(table, committer, before, clock)
     transaction.staged.changes_owner = True
     transaction.define(defined)
@@ -274,7 +279,7 @@ def _transfer(
 
 
 def _commit(operation: str, name: str, begin: Callable[[], TableTransaction]) -> None:
-    """Commit the transaction that `begin` gives; one that others got in the way of is begun again."""
+    """Commit the transaction returned by `begin`. Begin and commit again after a conflict."""
     for attempt in range(1, _MOST_ATTEMPTS + 1):
         transaction = begin()
         try:

@@ -1,4 +1,4 @@
-"""Where the tables of a lake are, and how they are opened: its owner, its root, the options of its stores."""
+"""Table access of a lake: commit owner, root directory and storage options."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from slackwater.transaction.clock import Clock
 
 
 class LakeTables:
-    """The tables of one commit owner, by where they are."""
+    """Opens the tables of one commit owner by location."""
 
     def __init__(self, owner: CommitOwner, root: str | None, storage_options: Mapping[str, str] | None = None) -> None:
-        """`root`: where tables are created that are not told where; `storage_options` as `Snapshot.load`."""
+        """`root` contains new tables without a location. `storage_options` as `Snapshot.load`."""
         self._owner = owner
         self._root = root
         self._storage_options = dict(storage_options or {})
@@ -29,15 +29,15 @@ class LakeTables:
 
     @property
     def owner(self) -> CommitOwner:
-        """The commit owner. Raises InvalidArgument where the lake was closed."""
+        """The commit owner. Raises InvalidArgument if the lake is closed."""
         if self._is_closed:
             raise InvalidArgument(f"the lake {place_of(self._root, self._owner)} is closed: open it again")
         return self._owner
 
     def table_of(self, at: TableVersion | ManagedTable) -> Table:
-        """The table that the owner speaks of, by `at`: its place and its id.
+        """Return the owner's table described by `at`: its location and id.
 
-        Raises InvalidArgument where the lake was closed.
+        Raises InvalidArgument if the lake is closed.
 
         >>> [lake.table_of(each).location == lake.location(each.name) for each in lake.tables()]
         [True, True]
@@ -46,9 +46,9 @@ class LakeTables:
         return Table(store, OwnedTable(self.owner, at.table_id), follows_outside=self._follows_outside())
 
     def table_at(self, location: str | os.PathLike[str]) -> Table:
-        """The table at `location`, which may be anybody's, with the lake's storage options.
+        """Return the table at `location` with the lake's storage options. Another owner may own the table.
 
-        Raises InvalidArgument for a place of no store that is known.
+        Raises InvalidArgument if no store supports the location.
 
         >>> spark.range(3).write.format("delta").save(path)
         >>> lake.table_at(path).list_log().latest_version
@@ -57,10 +57,10 @@ class LakeTables:
         return Table.at(location, self._options_at(location), self._follows_outside())
 
     def _follows_outside(self) -> bool:
-        """Return whether files outside the roots of tables are opened."""
+        """Return whether files outside the tables' roots are opened."""
         return True
 
     def _options_at(self, location: str | os.PathLike[str]) -> Mapping[str, str]:
-        """The storage options for a place."""
+        """Return the storage options for a location."""
         del location
         return self._storage_options

@@ -1,4 +1,4 @@
-"""Every table of a lake as of one instant: the same answer for ever.
+"""Time slice: all tables of a lake as of one instant. The result never changes.
 
 Source: paper §1 (timeslice); docs/time-travel.md.
 """
@@ -20,23 +20,23 @@ from slackwater.owner.api.transactions import TableVersion
 from slackwater.scan.snapshot import Snapshot
 
 Instant = dt.datetime | dt.date | str | int
-"""A moment as people give it: a date is its first instant, text is ISO 8601, a number is ms since the epoch."""
+"""An instant. A date is its first instant, text is ISO 8601, a number is ms since the epoch."""
 
 _GREATEST_MS = 253_402_300_799_999
 _NAMED = 10
 
 
 class LogTimeSlice:
-    """The tables of a lake as they were at one instant; `LogLake.as_of` gives it.
+    """The tables of a lake as of one instant, returned by `LogLake.as_of`.
 
-    The owner was asked once, for all of them: no commit can get a timestamp up to that instant any more. The log of a
-    table is read when the table is asked for. A table that was adopted counts from when it began, by its own log, and
-    one that was handed back until then: it keeps its name in all slices of before, and is read where it was. Other
-    tables have the names that they have now.
+    One request to the owner covers all tables. The owner assigns no later commit a timestamp up to that instant. The
+    log of a table is read on the first access to the table. An adopted table is part of slices from its own first
+    commit on, according to its log. A released table is part of slices before its release, under its name and at its
+    old location. Other tables have their current names.
     """
 
     def __init__(self, lake: LakeTables, timestamp_ms: int) -> None:
-        """Ask the owner of `lake` for the state at `timestamp_ms`. Raises TimestampOutOfRange for the future."""
+        """Request the state at `timestamp_ms` from the owner of `lake`. Raises TimestampOutOfRange for the future."""
         self._lake = lake
         self._timestamp_ms = timestamp_ms
         self._tables = {table.name: table for table in lake.owner.cut(timestamp_ms).tables}
@@ -45,7 +45,7 @@ class LogTimeSlice:
 
     @property
     def timestamp(self) -> dt.datetime:
-        """The instant: UTC, whole milliseconds."""
+        """The instant in UTC, with whole milliseconds."""
         return at_ms(self._timestamp_ms)
 
     def __repr__(self) -> str:
@@ -56,10 +56,11 @@ class LogTimeSlice:
         return card_or_reason(kind, repr(self), lambda: slice_card(kind, self._timestamp_ms, self._tables))
 
     def tables(self) -> list[str]:
-        """The names of the tables that there were, sorted.
+        """Return the sorted names of the tables existing at the instant.
 
-        Names alone: what else a lake's `tables` tells of each is of now. The log is read of tables that the owner's
-        database does not tell that of: of then it holds no commit. Raises StorageError, and what reading a log raises.
+        Returns names only, because the other fields of a lake's `tables` are current values. If the owner's database
+        has no commit of a table up to the instant, the table's log decides. Raises StorageError, and the errors of
+        reading a log.
 
         >>> now = lake.run(lambda tx: tx.current_timestamp())
         >>> lake.as_of(now).tables()
@@ -68,10 +69,12 @@ class LogTimeSlice:
         return sorted(name for name in self._tables if self._existed(name))
 
     def version(self, name: str) -> int:
-        """The version of the table `name` that was the newest then.
+        """Return the newest version of the table `name` at the instant.
 
-        Raises TableNotFound for a table that there is not, or was not yet, TimestampOutOfRange where the table's log
-        was cleaned up and does not reach back so far, VersionNotFound where it was handed back and its log is gone.
+        Raises:
+            TableNotFound: If the table does not exist, or did not exist yet.
+            TimestampOutOfRange: If log cleanup removed the commits of that time.
+            VersionNotFound: If the table was released and its log is not readable.
 
         >>> now = lake.run(lambda tx: tx.current_timestamp())
         >>> lake.as_of(now).version("stock")
@@ -83,9 +86,9 @@ class LogTimeSlice:
         return self._versions[name]
 
     def snapshot(self, name: str) -> Snapshot:
-        """The table `name` as it was.
+        """Return the table `name` as of the instant.
 
-        Raises as `version` does, VersionNotFound where its log was cleaned up, CorruptTable.
+        Raises the errors of `version`, VersionNotFound if log cleanup removed the version, CorruptTable.
 
         >>> now = lake.run(lambda tx: tx.current_timestamp())
         >>> lake.as_of(now).snapshot("stock").to_arrow().to_pylist()
@@ -123,18 +126,18 @@ class LogTimeSlice:
         try:
             self.version(name)
         except VersionNotFound:
-            # It was handed back, and its log is gone: a caller that asks for it is told so.
+            # List a released table without a log, because `version` raises a clear error for it.
             return True
         except TableNotFound:
             return False
         except TimestampOutOfRange:
-            # The log does not reach back; the table may say when it was made.
+            # The log does not reach back, so the creation time of the metadata decides.
             created_ms = Snapshot.open(self._reached(at)).metadata.created_time
             return created_ms is None or created_ms <= self._timestamp_ms
         return True
 
     def _told_by_log(self, at: TableVersion) -> int:
-        """The version by the log, up to where the owner's database begins."""
+        """Return the version according to the log, for commits before the owner's records."""
         table = self._reached(at)
         try:
             newest = Snapshot.open(table)
@@ -170,9 +173,9 @@ class LogTimeSlice:
 
 
 def instant_ms(timestamp: Instant, zone: dt.tzinfo = dt.timezone.utc, zone_name: str = "UTC") -> int:
-    """A moment in ms since the epoch; what names no zone is taken in `zone`, a part of a millisecond is cut.
+    """Return an instant in ms since the epoch. `zone` applies to input without a zone; part milliseconds are cut off.
 
-    Raises InvalidArgument for what is no moment, TimestampOutOfRange before 1970 and after the year 9999.
+    Raises InvalidArgument if `timestamp` is not an instant, TimestampOutOfRange before 1970 and after the year 9999.
     """
     try:
         found = to_ms(timestamp, zone)
@@ -182,7 +185,7 @@ def instant_ms(timestamp: Instant, zone: dt.tzinfo = dt.timezone.utc, zone_name:
             f"is in {zone_name}), or a whole number of ms since the epoch; found {timestamp!r}"
         ) from error
     if not isinstance(found, int):
-        # What pandas calls "not a time" passes for a datetime.
+        # pandas.NaT is an instance of datetime.
         raise InvalidArgument(f"expected an instant, found {timestamp!r}")
     if not 0 <= found <= _GREATEST_MS:
         raise TimestampOutOfRange(f"an instant is from 1970 to 9999, found {timestamp!r}: {format_ms(found)}")

@@ -1,4 +1,4 @@
-"""A transaction over many tables of a lake, without Spark: one consistent state is read, all of it commits at once.
+"""Multi-table transaction of a lake, without Spark: a consistent read view and one atomic commit.
 
 Source: paper §3 (deferring timestamp choice); docs/transactions.md.
 """
@@ -53,7 +53,7 @@ from slackwater.transaction.public_transaction import Transaction
 SERIALIZABLE, SNAPSHOT = "serializable", "snapshot"
 OPTIMISTIC, LOCKING = "optimistic", "locking"
 LOCK_TIMEOUT_S = 60.0
-"""For how long a lock is waited for, unless the transaction says so."""
+"""Default limit in seconds for the wait for a lock."""
 
 _SHARED, _EXCLUSIVE, _GRANULES = "shared", "exclusive", "granules"
 _PATIENT_ATTEMPTS = 3
@@ -64,11 +64,10 @@ _ISOLATION = {SERIALIZABLE: IsolationLevel.SERIALIZABLE, SNAPSHOT: IsolationLeve
 
 
 class LogTransaction:
-    """One transaction; `LogLake.transaction` begins it, and its `with` block ends it.
+    """A transaction begun by `LogLake.transaction` and ended by its `with` block.
 
-    What is read inside is one state of all tables, with the transaction's own changes. It commits at the end of the
-    block, with one timestamp for all; an error rolls it back. Used by one thread at a time. Methods raise
-    TransactionEnded after the end.
+    Reads see one consistent state of all tables, plus the transaction's own changes. The end of the block commits all
+    tables with one timestamp; an error rolls back. Not thread-safe. Methods raise TransactionEnded after the end.
     """
 
     def __init__(
@@ -87,7 +86,7 @@ class LogTransaction:
             raise InvalidArgument(f"lock_timeout_s is a number of seconds from 0, found {lock_timeout_s!r}")
         self._lakes = LakeReadView([lake, *others])
         self._lock_timeout_s = lock_timeout_s
-        # The coordinator, where there are several.
+        # The coordinator if the transaction has several owners.
         self._owner = lake.owner
         self._clock = lake.clock
         self._txn_id = self._clock.new_id()
@@ -115,14 +114,14 @@ class LogTransaction:
         return transaction_card(self._seen())
 
     def _seen(self) -> TransactionState:
-        """What it tells of itself, without asking an owner."""
+        """Return the transaction's state for display, without a request to an owner."""
         state: State = "open" if self._is_open else "unknown" if self._may_have_landed else "rolled back"
         made = self.versions
         tables = [
             TableUse(name, each.base.version, each.all_reads, each.is_written, self._locked.get(name), made.get(name))
             for name, each in self._tables.items()
         ]
-        # What is locked, and not read or written yet.
+        # Tables locked but not yet read or written.
         locked = [name for name in self._locked if name not in self._tables]
         return TransactionState(
             type(self).__name__,
@@ -140,12 +139,12 @@ class LogTransaction:
 
     @property
     def is_open(self) -> bool:
-        """Whether it has neither committed nor been rolled back."""
+        """True if the transaction has neither committed nor been rolled back."""
         return self._is_open
 
     @property
     def owner_ids(self) -> Collection[str]:
-        """The commit owners of its lakes, by their ids."""
+        """Ids of the commit owners of the transaction's lakes."""
         return self._lakes.owners.keys()
 
     @property
@@ -155,19 +154,19 @@ class LogTransaction:
 
     @property
     def seniority_ms(self) -> int:
-        """When it, or the first attempt at this work, began: of those that wait for each other the oldest goes on."""
+        """Begin of the transaction, or of the first attempt of this work. The oldest transaction wins a deadlock."""
         return self._seniority_ms
 
     @property
     def begun_at(self) -> dt.datetime:
-        """When it began, by the owner's clock: its timestamp is not before that."""
+        """Begin of the transaction by the owner's clock. The transaction timestamp is not earlier."""
         return at_ms(self._begun_ms)
 
     @property
     def commit_timestamp(self) -> dt.datetime:
-        """Its place in the order of all transactions, once it committed: UTC, whole milliseconds.
+        """The transaction timestamp after the commit, in UTC with whole milliseconds. It orders all transactions.
 
-        Raises TransactionEnded where it was rolled back, InvalidArgument before its end.
+        Raises TransactionEnded if the transaction was rolled back, InvalidArgument before its end.
         """
         if self._commit_timestamp_ms is None:
             if self._is_open:
@@ -177,21 +176,21 @@ class LogTransaction:
 
     @property
     def versions(self) -> Mapping[str, int]:
-        """The versions that it made, by the names of the tables."""
+        """The versions made by the commits, by table name."""
         return {name: result.version for name, result in self._results.items()}
 
     @property
     def written(self) -> list[str]:
-        """The names of the tables that it has changed so far."""
+        """The names of the tables changed so far."""
         return [name for name, table in self._tables.items() if table.is_written]
 
     @property
     def results(self) -> Mapping[str, CommitResult]:
-        """Its commits, by the names of the tables."""
+        """The results of the commits, by table name."""
         return dict(self._results)
 
     def snapshot(self, name: str) -> Snapshot:
-        """The table `name` as the transaction sees it; all of it counts as read. Raises TableNotFound.
+        """Return the table `name` in the transaction's view, and record a full read. Raises TableNotFound.
 
         >>> with lake.transaction() as tx:
         ...     tx.snapshot("stock").to_arrow(["qty"]).to_pylist()
@@ -202,7 +201,7 @@ class LogTransaction:
         return table.snapshot
 
     def log(self, name: str) -> Transaction:
-        """The table `name`, to add files and remove them; its `commit` makes that part of this transaction.
+        """Return the table `name` for direct file actions. Its `commit` adds the actions to this transaction.
 
         Raises as `writing`.
 
@@ -216,12 +215,16 @@ class LogTransaction:
         return Transaction(self.writing(name).snapshot, clock=self._clock)
 
     def lock(self, *names: str, where: str | Predicate | None = None, exclusive: bool = False) -> None:
-        """Lock the tables `names` until the end, or what is in the partitions that `where` names.
+        """Lock the tables `names` until the end, or the granules in the partitions of `where`.
 
-        `where`: SQL text or a predicate over partition columns. `exclusive`: no other transaction may lock them,
-        else others may share the lock. Others wait, or are waited for. Before anything of these tables is read or
-        written. Raises LockTimeout, which says who holds what; DeadlockDetected; InvalidArgument for a condition that
-        names no partitions.
+        `where`: SQL text or a predicate over partition columns. `exclusive` excludes all other transactions; otherwise
+        transactions share the lock. Conflicting transactions wait for each other. Call before any read or write of
+        these tables.
+
+        Raises:
+            LockTimeout: If the wait takes too long. The message names the lock holders.
+            DeadlockDetected: If this transaction is the deadlock victim.
+            InvalidArgument: If `where` does not select partitions, or the transaction already uses a table.
 
         >>> with lake.transaction(control="locking") as tx:
         ...     tx.lock("orders", "stock", exclusive=True)  # others cannot write them before the end
@@ -240,10 +243,11 @@ class LogTransaction:
             self._locked.setdefault(name, _GRANULES)
 
     def current_timestamp(self, precision: int | str = 3) -> dt.datetime:
-        """The current time in UTC, cut off at `precision`: 0 to 3 digits of a second, or a unit such as `minute`.
+        """Return the current time in UTC, cut off at `precision`.
 
-        At full precision it *is* the timestamp that the transaction commits with; else that agrees with it. Raises
-        TimestampConflict where no timestamp is left: run the transaction again. Source: paper §3.2.1.
+        `precision`: 0 to 3 digits of a second, or a unit such as `minute`. At full precision the result *is* the
+        transaction timestamp. At lower precision the transaction timestamp agrees with the result. Raises
+        TimestampConflict if no timestamp is left: run the transaction again. Source: paper §3.2.1.
 
         >>> with lake.transaction() as tx:
         ...     minute, now = tx.current_timestamp("minute"), tx.current_timestamp()
@@ -254,9 +258,9 @@ class LogTransaction:
         return cut_off(self._narrowed(unit, "UTC"), unit)
 
     def current_time(self, precision: int | str = 3, zone: str | None = None) -> dt.time:
-        """The current time of day in `zone`, by default `time_zone`; `precision` as in `current_timestamp`.
+        """Return the current time of day in `zone`, by default `time_zone`. `precision`: see `current_timestamp`.
 
-        Raises as that does.
+        Raises as `current_timestamp`.
 
         >>> with lake.transaction() as tx:
         ...     here = tx.current_time("minute", zone="Asia/Kathmandu")
@@ -269,7 +273,7 @@ class LogTransaction:
         return cut_off(self._narrowed(unit, here), unit, here).timetz()
 
     def current_date(self, zone: str | None = None) -> dt.date:
-        """The current day in `zone`, by default `time_zone`: the transaction will commit within that day, or not.
+        """Return the current day in `zone`, by default `time_zone`. The transaction can only commit within this day.
 
         Raises as `current_timestamp`.
 
@@ -283,14 +287,15 @@ class LogTransaction:
 
     @property
     def time_zone(self) -> str:
-        """The zone that days and times of day are of."""
+        """The zone of days and times of day."""
         return "UTC"
 
     def commit(self) -> None:
-        """Commit now, rather than at the end of the block. Raises as every commit does.
+        """Commit now, before the end of the block. Raises the errors of every commit.
 
-        It has ended afterwards, whatever happens. After CommitUnknown it may have landed, and the files that it wrote
-        stay; any other error of this package means that it did not, and they are deleted, or named by the error.
+        The transaction has ended after the call in any case. After CommitUnknown the outcome is unknown, and the
+        written files stay. After any other error of this package, nothing is committed. The written files are then
+        deleted, or the error names them.
 
         >>> tx = lake.transaction(spark)
         >>> tx.table("stock").setProperties({"team": "sales"})
@@ -310,14 +315,14 @@ class LogTransaction:
             if not self._may_have_landed:
                 self._roll_back(error)
             else:
-                # It is not known how far it came, so what it may refer to stays.
+                # The outcome is unknown, so the files stay: a commit may refer to them.
                 _tell(error, f"the transaction may have committed; {self._files_that_stay()}")
             raise
         finally:
             self._close()
 
     def rollback(self) -> None:
-        """End it without a trace: what was written for it is deleted. Raises TransactionEnded.
+        """Roll the transaction back and delete its written files. Raises TransactionEnded.
 
         >>> tx = lake.transaction(spark)
         >>> tx.table("stock").setProperties({"team": "sales"})
@@ -333,7 +338,7 @@ class LogTransaction:
         try:
             enter(self)
         except BaseException as error:
-            # The caller does not get it, and so could not end it.
+            # Roll back here, because the caller gets no transaction to end.
             self._roll_back(error)
             raise
         return self
@@ -348,12 +353,12 @@ class LogTransaction:
         else:
             self._roll_back(error)
 
-    # What is read and written.
+    # Reads and writes.
 
     def reading(self, name: str) -> TransactionTableState:
-        """The table `name`, for reads.
+        """Return the table `name` for reads.
 
-        Raises TableNotFound, TransactionEnded; with control `locking`, what `lock` raises.
+        Raises TableNotFound, TransactionEnded; with control `locking`, the errors of `lock`.
 
         >>> with lake.transaction() as tx:
         ...     tx.reading("stock").snapshot.version
@@ -365,7 +370,7 @@ class LogTransaction:
         return self._table(name)
 
     def writing(self, name: str) -> TransactionTableState:
-        """The table `name`, for writes. Raises as `reading`.
+        """Return the table `name` for writes. Raises as `reading`.
 
         >>> with lake.transaction() as tx:
         ...     tx.writing("stock").is_written
@@ -379,7 +384,7 @@ class LogTransaction:
     def _table(self, name: str) -> TransactionTableState:
         if name not in self._tables:
             place = self._lakes.of(name)
-            # No other writer makes a newer version of a locked table than the one that is seen.
+            # The lock prevents newer versions, so the latest version is the visible one.
             is_latest = self._control == LOCKING and name in self._locked
             base = Snapshot.open(place.table(), None if is_latest else place.version)
             self._bound_by(base)
@@ -387,7 +392,7 @@ class LogTransaction:
         return self._tables[name]
 
     def _bound_by(self, base: Snapshot) -> None:
-        """What is seen was written before. Source: paper §3.1.1, §3.1.3 (Read)."""
+        """Raise the lower bound of the range to the timestamp of `base`. Source: paper §3.1.1, §3.1.3 (Read)."""
         bounded = self._range.above(base.timestamp_ms)
         if bounded.is_empty:
             raise TimestampConflict(
@@ -400,11 +405,11 @@ class LogTransaction:
 
     def _narrowed(self, unit: str, zone: str) -> TimestampRange:
         self._require_open()
-        # What other owners know of what was read and written comes with their votes.
+        # Other owners report their constraints with their votes.
         tables = [table for table in self._tables.values() if table.owner is self._owner]
         writes = [item for table in tables for item in table.written_items]
         own = [place.owned for place in self._declared.values() if place.owned.owner is self._owner]
-        # No other writer writes a locked table anyway.
+        # With locks no reservation is needed, because no other transaction writes a locked table.
         holds = [] if self._control == LOCKING else sorted(owned.table_id for owned in own)
         request = TimeRequest(self._txn_id, self._range, unit, zone, writes, self._ahead_ms, holds)
         self._held.is_known_to_owner = True
@@ -434,7 +439,7 @@ class LogTransaction:
             owner.lock(LockRequest(self._txn_id, self._seniority_ms, items[owner_id], exclusive, self._lock_timeout_s))
         self._held.keep_alive()
         if not self._tables:
-            # Nothing was read, so the transaction may as well have begun now.
+            # Nothing was read yet, so the read view can move to the current state.
             self._lakes.refresh()
 
     def _granules(self, name: str, where: str | Predicate) -> Sequence[str]:
@@ -482,7 +487,7 @@ class LogTransaction:
         )
 
     def _requests(self, used: Sequence[TransactionTableState], is_replay: bool) -> dict[str, TransactionRequest]:
-        """What is asked of each owner that has a part in it, by its id."""
+        """Return the request for each participating owner, by owner id."""
         found = {}
         for owner_id, owner in self._lakes.owners.items():
             tables = [table for table in used if table.owner is owner]
@@ -496,7 +501,7 @@ class LogTransaction:
         return found
 
     def _asked_again(self, requests: Mapping[str, TransactionRequest]) -> TransactionResponse | TransactionConflict:
-        """As `_asked`, where the transaction was seen in a log: whatever goes wrong now, it counts."""
+        """Call `_asked` for a transaction already found in a log. Its errors become CommitUnknown."""
         try:
             return self._asked(requests)
         except SlackwaterError as error:
@@ -515,20 +520,20 @@ class LogTransaction:
         return outcome
 
     def _committed_nothing(self) -> TransactionResponse:
-        """Nothing to be looked at: any timestamp of its range will do, and no owner begins one before it any more."""
+        """Commit without reads and writes, at any timestamp of the range. Later transactions get later timestamps."""
         chosen = TimestampRange(self._range.low_ms, self._range.low_ms + 1)
         for owner in self._lakes.owners.values():
             try:
                 owner.commit_transaction(TransactionRequest(self._txn_id, chosen))
             except NotAuthorized:
-                # Who may only read leaves nothing behind, not even the time.
+                # Read-only access leaves no state at the owner unless the owner already knows the transaction.
                 if self._held.is_known_to_owner:
                     raise
         self._held.release_at_owner()
         return TransactionResponse(chosen.high_ms, {})
 
     def _roll_back(self, cause: BaseException | None) -> None:
-        """Leave nothing behind; what cannot be deleted is named by the error. It has ended then, whatever happens."""
+        """Discard the transaction and end it in any case. The error names files left undeleted."""
         try:
             left = self._held.discard()
         except BaseException as error:
@@ -559,9 +564,9 @@ class LogTransaction:
 
 
 def _tell(error: BaseException | None, told: str) -> None:
-    """Say what stays behind, beside an error that is about something else."""
+    """Log the message `told`, and attach the same text to `error`."""
     _log.warning("%s", told)
-    # Python 3.10 has no notes.
+    # Python 3.10 lacks add_note.
     if error is not None and hasattr(error, "add_note"):
         error.add_note(told)
 

@@ -1,6 +1,7 @@
-"""What a transaction over many tables holds until it ends: files that it wrote, locks and promises, signs of life.
+"""Resources of a multi-table transaction: staged files, locks, timestamp reservations and the lease heartbeat.
 
-It knows nothing of the transaction itself, so that one that is never ended is collected, and this is let go of.
+Holds no reference to the transaction, so that the garbage collector can finalize an abandoned transaction and release
+its resources.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class TransactionResources:
-    """Of one transaction; `owner` is the one that is asked for the time."""
+    """The resources of one transaction. `owner` receives the requests for the time."""
 
     def __init__(self, txn_id: str, owner: CommitOwner) -> None:
         self.txn_id = txn_id
@@ -32,21 +33,21 @@ class TransactionResources:
         self._alive: Heartbeat | None = None
 
     def keep_alive(self) -> None:
-        """Say from now on that the transaction goes on."""
+        """Start the lease heartbeat."""
         if self._alive is None:
             self._alive = Heartbeat(self._say_alive)
 
     def require_lease(self) -> None:
-        """Raise LockTimeout where its owner has given it up."""
+        """Raise LockTimeout if the owner ended the lease."""
         if self._alive is not None and self._alive.problem is not None:
             raise self._alive.problem
 
     def staged_files(self) -> list[str]:
-        """The files that were written for it, with the roots of their tables."""
+        """Return the files written for the transaction, with the roots of their tables."""
         return [f"{t.table.root_url}/{path}" for t in self.tables.values() for path in t.staged_paths()]
 
     def discard(self) -> list[str]:
-        """Delete the files of a transaction that certainly did not land; those that could not be deleted."""
+        """Delete the files of a transaction known not to be committed. Return the files not deleted."""
         left: list[str] = []
         for table in self.tables.values():
             try:
@@ -56,23 +57,23 @@ class TransactionResources:
         return left
 
     def close(self) -> None:
-        """Nothing goes on any more."""
+        """Stop the heartbeat and close the tables."""
         if self._alive is not None:
             self._alive.stop()
         for table in self.tables.values():
             table.close()
 
     def release_at_owner(self) -> None:
-        """Give back locks and promises; where that fails the lease ends them."""
+        """Release locks and reservations. If a release fails, the resources are freed when the lease ends."""
         if self.is_known_to_owner:
             for owner in {self._owner.owner_id: self._owner, **self.lock_owners}.values():
                 with suppress(SlackwaterError):
                     owner.end(self.txn_id)
 
     def abandon(self) -> None:
-        """Let go of what is left of a transaction that was not ended, and cannot be ended any more."""
+        """Discard a garbage-collected transaction without commit or rollback."""
         if os.getpid() != self._process:
-            # It is the parent's, who may go on with it.
+            # A forked child must not end the transaction of its parent process.
             return
         was_written = any(table.is_written for table in self.tables.values())
         told = (
@@ -80,10 +81,10 @@ class TransactionResources:
             "`with`, or call commit()"
         )
         if threading.main_thread().is_alive():
-            # The garbage collector may be at work within whatever holds the locks that this needs.
+            # Use a thread, because the garbage collector may run in code that holds the required locks.
             threading.Thread(target=self._let_go, name="slackwater-abandoned", daemon=True).start()
         else:
-            # At the end of the process no thread can be started, and no other thread is at work.
+            # No thread can start at the end of the process, and no other thread runs.
             self._let_go()
         if was_written:
             _log.warning("%s", told)
@@ -104,5 +105,5 @@ class TransactionResources:
 
 
 def undeleted_files_message(files: list[str]) -> str:
-    """What to tell of files that stay behind."""
+    """Return the message about `files` left undeleted."""
     return f"{len(files)} files of the transaction could not be deleted: {', '.join(files)}"

@@ -1,4 +1,4 @@
-"""One table in a transaction over many: the version it is seen as, what was done to it, what was read of it.
+"""A table of a multi-table transaction: its base version, its changes and its reads.
 
 Source: paper §3.1 (V_R, V_I, V_D); docs/transactions.md.
 """
@@ -34,14 +34,14 @@ from slackwater.transaction.staged import ReadSet
 from slackwater.transaction.transaction import ENGINE_INFO, TableTransaction
 
 OPERATION = "TRANSACTION"
-"""The operation of a commit that holds several changes."""
+"""Operation name of a commit with several changes."""
 
 
 class TransactionTableState:
-    """A table as a transaction has it; whatever commits to its `table` becomes part of the transaction."""
+    """A table within a transaction. Commits to its `table` become part of the transaction."""
 
     def __init__(self, name: str, owned: OwnedTable, base: Snapshot, clock: Clock, transaction: object) -> None:
-        """`base` is the table as everybody sees it; `transaction` is not kept alive."""
+        """`base` is the committed table. `transaction` is referenced weakly."""
         self.name = name
         self.base = base
         self.reads = ReadSet()
@@ -52,7 +52,7 @@ class TransactionTableState:
 
     @property
     def table(self) -> Table:
-        """The table, for reads and commits that are part of the transaction."""
+        """The table for reads and commits within the transaction."""
         return self._branch.table
 
     @property
@@ -67,12 +67,12 @@ class TransactionTableState:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The table as the transaction sees it, its own changes included. Raises TransactionEnded."""
+        """The table including the transaction's own changes. Raises TransactionEnded."""
         newest: Snapshot = self._branch.newest
         return newest
 
     def read(self, predicate: Predicate | None = None) -> None:
-        """Declare that the transaction depends on the rows that `predicate` may be true for, or on all."""
+        """Record a read of the rows matching `predicate`, or of all rows."""
         if predicate is None:
             self.reads.read_all()
         else:
@@ -80,25 +80,25 @@ class TransactionTableState:
 
     @property
     def is_written(self) -> bool:
-        """Whether there is anything to commit."""
+        """True if there are changes to commit."""
         return bool(self._joined)
 
     @property
     def all_reads(self) -> ReadSet:
-        """What was read of it, also by what was done to it."""
+        """The reads of the table, including reads by its changes."""
         return self._all_reads()
 
     @property
     def written_items(self) -> list[Item]:
-        """What was written so far."""
+        """The items written so far."""
         return [Item(self.table_id)] if self.is_written else []
 
     def close(self) -> None:
-        """Nothing is read or done through it any more."""
+        """Close the table for further reads and changes."""
         self._branch.close()
 
     def prepare(self, txn_id: str, isolation: IsolationLevel) -> None:
-        """Make one commit of all that was done, to be tried. Raises as `TableTransaction.commit` before it tries."""
+        """Combine all changes into one commit. Raises the errors of `TableTransaction.commit` before its first attempt."""
         transaction = self._joined_commit(txn_id)
         if len(self._joined) > 1:
             self._race = transaction.prepared(
@@ -109,13 +109,13 @@ class TransactionTableState:
                 user_name=self._joined[-1].info.user_name,
             )
             return
-        # One commit was prepared when it was made, and has its own `commitInfo`.
+        # A single commit was prepared on creation, and has its own `commitInfo`.
         nothing = CommitInfo(timestamp=0, operation=OPERATION, txn_id=txn_id, engine_info=ENGINE_INFO)
         info = self._joined[0].info if self._joined else nothing
         self._race = CommitLoop(transaction, replace(info, txn_id=txn_id), isolation)
 
     def table_read(self) -> TableRead | None:
-        """What was read, as of the version up to which it is known to be so; None where nothing was."""
+        """Return the reads and the latest version known to confirm the result. None without reads."""
         reads = self._all_reads()
         if not (reads.readings or reads.app_ids):
             return None
@@ -123,7 +123,7 @@ class TransactionTableState:
         return TableRead(self.table_id, self._ready.version - 1, granules) if granules else None
 
     def table_write(self) -> TableWrite | None:
-        """The commit of the next attempt; None where nothing was done."""
+        """Return the commit of the next attempt, or None if there are no changes."""
         if not self.is_written:
             return None
         race = self._ready
@@ -131,9 +131,9 @@ class TransactionTableState:
         return TableWrite(self.table_id, race.version, race.actions(), may_move)
 
     def rebase(self, latest_version: int) -> bool:
-        """Go behind what others committed, where that is possible; whether our own commit is among it.
+        """Rebase onto the winning commits. Return whether the transaction's own commit is among them.
 
-        Raises the DeltaConcurrentModificationException that says why it is not.
+        Raises the DeltaConcurrentModificationException of a conflict.
         """
         race = self._ready
         commits = race.transaction.committer.commits_after(race.version - 1)
@@ -141,17 +141,17 @@ class TransactionTableState:
         return own is not None
 
     def on_committed(self, response: CommitResponse, attempts: int) -> CommitResult:
-        """The result, after the upkeep that is due."""
+        """Return the result, after the due post-commit hooks."""
         commit = response.commit
         try:
             return self._ready.on_committed(Committed(committed_by(self.base.store, response)), attempts)
         except SlackwaterError as error:
-            # It counts, whatever cannot be read back.
+            # The version is committed even if reading it back fails.
             told = f"reading the version back failed: {error}"
             return CommitResult(self.base.table, commit.version, commit.timestamp_ms, attempts, upkeep_errors=(told,))
 
     def staged_paths(self) -> list[str]:
-        """The data files that were written for the transaction, relative to the table's root."""
+        """Return the data files written for the transaction, relative to the table's root."""
         found: list[str] = []
         live = {canonical_path(path) for path in self.base.live_files(["path"])["path"].to_pylist()}
         for part in self._joined:
@@ -160,12 +160,12 @@ class TransactionTableState:
             found += [canonical_path(change.path) for change in staged.change_files]
             found += part.transaction.vector_paths
         if self._race is not None:
-            # Vectors that attempts were given behind others.
+            # Deletion vectors written by rebased attempts.
             found += self._race.transaction.vector_paths
         return [path for path in dict.fromkeys(found) if path not in live]
 
     def discard(self) -> None:
-        """Delete what was written for the transaction, which certainly did not land."""
+        """Delete the written files of a transaction known not to be committed."""
         paths = self.staged_paths() if self.is_written else []
         if paths:
             self.base.store.delete(paths)
@@ -184,7 +184,7 @@ class TransactionTableState:
         return combine_reads([self.reads, *(part.transaction.reads for part in self._joined)])
 
     def _joined_commit(self, txn_id: str) -> TableTransaction:
-        """One transaction of all that was done, under the table's owner."""
+        """Return one transaction with all changes, under the table's owner."""
         parts = [part.transaction for part in self._joined]
         return TableTransaction(
             self.base.table,
@@ -201,7 +201,7 @@ class TransactionTableState:
         )
 
     def _user_metadata(self) -> str | None:
-        """What the operations say for the history, one line for each text; None where none says anything."""
+        """Return the distinct user metadata of the operations, one per line. None if no operation has any."""
         texts = [part.info.user_metadata for part in self._joined if part.info.user_metadata is not None]
         return "\n".join(dict.fromkeys(texts)) if texts else None
 

@@ -1,4 +1,4 @@
-"""One transaction over the tables of several owners: votes are collected, one timestamp decided, and carried out.
+"""Two-phase commit across several owners: collects votes, decides one timestamp and completes the commits.
 
 Source: paper §3.2.2 (timestamping commit protocol); docs/transactions.md "Several lakes".
 """
@@ -21,10 +21,10 @@ _log = logging.getLogger(__name__)
 def commit_joined(
     requests: Mapping[str, TransactionRequest], owners: Mapping[str, CommitOwner], coordinator: CommitOwner
 ) -> TransactionResponse | TransactionConflict:
-    """Have the parts of one transaction, by the ids of their owners, count all or none, with one timestamp.
+    """Commit all parts of one transaction, by owner id, with one timestamp, or commit none.
 
-    Raises as `CommitOwner.commit_transaction`. After the decision nothing undoes it: a part that could not be carried
-    out is left in doubt, for `resolve`.
+    Raises as `CommitOwner.commit_transaction`. The decision is final: a part not completed remains in doubt until
+    `resolve`.
     """
     votes: dict[str, Vote] = {}
     try:
@@ -56,10 +56,10 @@ def commit_joined(
 
 
 def resolve(owners: Sequence[CommitOwner]) -> list[str]:
-    """Bring the transactions to an end that one of `owners` is in doubt of, where their coordinator is one of them.
+    """Resolve the transactions in doubt at one of `owners`, if their coordinator is also one of `owners`.
 
-    What was done, in words. A transaction that is not decided yet is decided not to commit, so this is for those whose
-    client is gone.
+    Return a text for each transaction. An undecided transaction is decided not to commit, so call this only for
+    transactions of crashed clients.
     """
     by_id = {owner.owner_id: owner for owner in owners}
     done = []
@@ -90,7 +90,7 @@ def resolve(owners: Sequence[CommitOwner]) -> list[str]:
 
 
 def _chosen(votes: Mapping[str, Vote]) -> int:
-    """A timestamp of all ranges, as late as the owners' clocks. Source: paper §3.2.2."""
+    """Return the latest timestamp within all ranges up to the owners' clocks. Source: paper §3.2.2."""
     common = TimestampRange(
         max(vote.range.low_ms for vote in votes.values()), min(vote.range.high_ms for vote in votes.values())
     )
@@ -122,7 +122,7 @@ def _carried_out(
 
 
 def _give_up(requests: Mapping[str, TransactionRequest], owners: Mapping[str, CommitOwner]) -> None:
-    """Nothing was decided, so nothing commits: everybody forgets it, and who cannot be told will ask."""
+    """Abort the transaction at all owners after no decision. An unreachable owner later requests the outcome."""
     txn_id = next(iter(requests.values())).txn_id
     for owner_id in requests:
         with suppress(SlackwaterError):

@@ -1,1 +1,1 @@
-"""Lakes whose owner's state is lost or set back: what their tables tell, and what is made anew of it."""
+"""Recovery of lakes with lost or outdated owner state: rebuilds the state from the tables."""

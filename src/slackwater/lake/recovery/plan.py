@@ -1,12 +1,16 @@
-"""Which staged commits count, as far as the tables themselves tell: the decision of a recovery, without I/O.
+"""Recovery plan, without I/O: selects the staged commits to ratify, according to the tables.
 
-What is in `_delta_log` counts. Behind it a commit may count only where every version before it has one that may; where
-its time is after theirs; where the files that it adds are there; where its transaction has no other version, and was
-not staged again later; and, of a transaction over several tables, where each of them has its part. What one table
-proves holds in the others: of a transaction with a part in some `_delta_log`, all parts count. Where one commit is left
-for a version, it is taken: the owner may have acknowledged it, and no writer was told that it did not land. Where
-several are left, it is not known which one counts, and the user says. Source: managed-commits.md "Commit Files",
-"Commit Protocol".
+Commits in `_delta_log` are committed. A later staged commit is possible only under these conditions:
+
+- Every version before it has a possible commit, with an earlier timestamp.
+- The files added by the commit exist.
+- Its transaction has no other version, and was not staged again later.
+- In a transaction over several tables, every table has its part.
+
+Evidence of one table is valid for the others: if one part of a transaction is in a `_delta_log`, all parts are
+committed. If a single commit remains for a version, the plan takes the commit: the owner may have acknowledged it, and
+no writer received a failure. If several remain, the outcome is unknown, and the user decides. Source:
+managed-commits.md "Commit Files", "Commit Protocol".
 """
 
 from __future__ import annotations
@@ -19,10 +23,10 @@ Versions = dict[int, list["Candidate"]]
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A staged commit of a version that is not backfilled; `attempt` is the UUID in its name.
+    """A staged commit of a version not yet backfilled. `attempt` is the UUID in the file name.
 
-    `table_ids` are the tables of its transaction where these are several; `missing` is a file that it adds and that is
-    not there, '' for none.
+    `table_ids` are the tables of a transaction over several tables. `missing` is an added but missing file, '' for
+    none.
     """
 
     table_id: str
@@ -37,10 +41,10 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class TableEvidence:
-    """What is known of a table: how far its log has come, and what is staged behind that.
+    """The known facts about a table: its newest backfilled version and the staged commits after this version.
 
-    `backfilled` are the times of the newest backfilled commits by their transactions. `proven` are the staged files
-    that count, as the owner's database or the user says; `refused` those that do not, as the user says.
+    `backfilled` maps transactions of the newest backfilled commits to their timestamps. `proven` are staged files
+    ratified by the owner's database or accepted by the user. `refused` are staged files rejected by the user.
     """
 
     table_id: str
@@ -55,7 +59,7 @@ class TableEvidence:
 
 @dataclass
 class Plan:
-    """What counts of each table, by its id and in order; what was left, and why; what the user has to say first."""
+    """Decisions of a recovery: commits to take by table id, in order; rejected commits with reasons; open questions."""
 
     taken: dict[str, list[Candidate]] = field(default_factory=dict)
     left: list[tuple[Candidate, str]] = field(default_factory=list)
@@ -63,7 +67,7 @@ class Plan:
 
 
 def decide(facts: Sequence[TableEvidence]) -> Plan:
-    """The plan; the same facts give the same one."""
+    """Return the plan. The result is deterministic."""
     return _Decision({each.table_id: each for each in facts}).plan()
 
 
@@ -72,7 +76,7 @@ class _Decision:
         self._facts = facts
         self._left: dict[Candidate, str] = {}
         self._asked: dict[str, None] = {}
-        # Attempts that count, by what tells so.
+        # Proven attempts and their evidence.
         self._proofs: dict[str, str] = {}
         self._possible: dict[str, Versions] = {}
         for table_id, each in sorted(facts.items()):
@@ -103,7 +107,7 @@ class _Decision:
                     self._proofs.setdefault(candidate.attempt, f"its transaction is in the log of {other.name}")
 
     def _narrow(self) -> bool:
-        """Leave out what cannot count; whether there was anything."""
+        """Reject impossible candidates. Return whether any was rejected."""
         before = len(self._left)
         for facts in self._facts.values():
             for candidate in self._of(facts):
@@ -130,7 +134,7 @@ class _Decision:
         for other in facts.candidates:
             if other.version == candidate.version and other.attempt in self._proofs:
                 return f"version {candidate.version} is {other.file_name}"
-            # Another attempt is made when the one before was given up.
+            # A writer stages again only after its previous attempt was abandoned.
             if other.txn_id == candidate.txn_id and other.timestamp_ms > candidate.timestamp_ms:
                 return f"its transaction was staged again, as {other.file_name}"
         if candidate.missing:
@@ -163,7 +167,7 @@ class _Decision:
         return chain
 
     def _ask_for_proven(self, plan: Plan) -> None:
-        """What is known to count must be taken."""
+        """Add a question for each proven commit not in the plan."""
         for candidate in self._all():
             proof = self._proofs.get(candidate.attempt)
             is_open = candidate in self._left or candidate not in plan.taken[candidate.table_id]

@@ -1,9 +1,9 @@
-"""A lake whose owner's state is lost, or set back, made whole from its tables.
+"""Recovery of a lake with lost or outdated owner state, from its tables.
 
-What the tables tell is decided by `plan`; whatever the owner's database still knows counts as well. Then the
-owners of before are fenced off, what counts is copied to each `_delta_log`, and each table is taken by a new owner, by
-put-if-absent as always. Nothing is deleted, and before all is decided nothing is written. A recovery that was cut short
-is done again. Source: managed-commits.md "Commit Files", "Converting an existing filesystem based table".
+`plan` decides according to the tables, plus the remaining records of the owner's database. The recovery then fences the
+former owners, copies the accepted commits to each `_delta_log`, and adopts each table for a new owner with
+put-if-absent. A recovery deletes nothing, and writes nothing before all decisions. An interrupted recovery can be
+repeated. Source: managed-commits.md "Commit Files", "Converting an existing filesystem based table".
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ _MOST_TOLD = 20
 
 @dataclass(frozen=True, slots=True)
 class RecoveryOptions:
-    """What the user says where the tables do not tell.
+    """Decisions of the user, if the tables leave the outcome open.
 
-    `tables`: tables that are not below the root, as `location` or `name=location`, which also says how a table is
-    called. `counts` and `counts_not`: names of staged files. `owner_ids`: whose tables these are. `accept_loss`: go on
-    without what the database has ratified and the tables do not have.
+    `tables`: tables outside the root: `location`, or `name=location` to set a table's name. `counts` and `counts_not`:
+    names of staged files to accept or reject. `owner_ids`: the former owners of these tables. `accept_loss`: continue
+    without commits ratified in the database but missing in the tables.
     """
 
     tables: Sequence[str] = ()
@@ -68,7 +68,7 @@ class RecoveryOptions:
 
 @dataclass
 class Recovery:
-    """What a recovery found and did. `lines` is all of it in words."""
+    """The findings and actions of a recovery. `lines` describes all of them as text."""
 
     owner_id: str
     former_ids: Sequence[str] = ()
@@ -83,17 +83,17 @@ def recover(
     take: Callable[[str, ObjectStore, str], None] | None = None,
     clock: Clock | None = None,
 ) -> Recovery:
-    """Make the state of the lake at `root` in `database` from its tables; `take` makes one the new owner's, as a name.
+    """Rebuild the state of the lake at `root` in `database` from its tables. `take` adopts a table under a name.
 
-    Without `take` nothing is done, and the answer says what would be. Raises RecoveryUndecided where the user has to
-    say something first; what reading tables raises.
+    Without `take`, nothing changes, and the result describes the recovery. Raises RecoveryUndecided if the user must
+    decide first, and the errors of reading tables.
     """
     recovering = _Recovering(root, database, storage_options, choices or RecoveryOptions(), clock or Clock())
     recovering.look()
     if take is None:
         return recovering.report("")
     recovering.fence()
-    # Whatever the owners of before have ratified until now is seen now.
+    # Read again after the fence, to include commits ratified by the former owners before it.
     recovering.look()
     return recovering.carry_out(take)
 
@@ -120,7 +120,7 @@ class _Recovering:
         self._notes: list[str] = []
 
     def look(self) -> None:
-        """Find the tables, and decide what counts. Raises RecoveryUndecided; nothing is written."""
+        """Find the tables and plan the recovery, without a write. Raises RecoveryUndecided."""
         self._known = self._database.read(known_state)
         self._questions, self._lost, self._notes = [], [], []
         found = self._found()
@@ -153,9 +153,9 @@ class _Recovering:
         self._require_decided()
 
     def fence(self) -> None:
-        """Stop the owners of before from committing to these tables, and let go of them in this process."""
+        """Fence these tables against their former owners, and detach the former owners in this process."""
         for owner in attached_owners():
-            # That of which this lake is a copy goes on.
+            # If this lake is a copy, the owner of the original continues.
             if owner.owner_id in self._former and not self._elsewhere:
                 detach(owner)
         for table in self._tables.values():
@@ -163,7 +163,7 @@ class _Recovering:
                 put_fence(table.store, owner_id, self._clock.now_ms())
 
     def carry_out(self, take: Callable[[str, ObjectStore, str], None]) -> Recovery:
-        """Copy what counts to the logs, begin the database anew, have each table taken."""
+        """Copy the accepted commits to the logs, reset the database and adopt each table."""
         for table_id, chain in self._plan.taken.items():
             store = self._tables[table_id].store
             for commit in chain:
@@ -182,7 +182,7 @@ class _Recovering:
         return self.report(new_id)
 
     def report(self, new_id: str) -> Recovery:
-        """What was found and is done."""
+        """Return the findings and actions."""
         lines = [*self._notes]
         for table_id, table in sorted(self._tables.items(), key=lambda item: self._names[item[0]]):
             name, chain = self._names[table_id], self._plan.taken[table_id]
@@ -197,7 +197,7 @@ class _Recovering:
         return Recovery(new_id, sorted(self._former), lines)
 
     def _found(self) -> dict[str, FoundTable]:
-        """The tables below the root, where the database says, and where the user says, by their URLs."""
+        """Return the tables by URL: below the root, in the database's records, and from the user."""
         elsewhere = self._elsewhere = is_elsewhere(self._database, self._places.root_url)
         urls = dict.fromkeys(table_places(self._places.root_url, self._root))
         for known in self._known.tables.values():
@@ -264,7 +264,7 @@ class _Recovering:
             self._questions.append(f"{' and '.join(places)} are both named {name!r}: name one of them, NAME=LOCATION")
 
     def _proven(self, table_id: str, staged: Sequence[Candidate]) -> frozenset[str]:
-        """The staged files that the database has ratified, or the user says to count."""
+        """Return the staged files ratified by the database or accepted by the user."""
         known = self._known.tables.get(table_id)
         names = {c.file_name for c in known.commits} if known is not None else set()
         proven, version = set(), self._tables[table_id].version
@@ -272,14 +272,14 @@ class _Recovering:
             if candidate.file_name not in names:
                 continue
             if self._choices.accept_loss and candidate.version > version + 1:
-                # What is behind something that is lost cannot count.
+                # A commit after a lost version cannot be committed.
                 break
             version = candidate.version
             proven.add(candidate.file_name)
         return frozenset(proven | set(self._choices.counts)) - set(self._choices.counts_not)
 
     def _look_at_known(self, found: Mapping[str, FoundTable], staged: Mapping[str, object]) -> None:
-        """What becomes of tables that the database has and that are not there, or another's."""
+        """Report tables in the database that are missing or belong to another owner."""
         for table_id, known in self._known.tables.items():
             url = self._places.url(known.location)
             if table_id in staged or any(note.startswith(f"{known.name}: {known.location}") for note in self._notes):
@@ -292,7 +292,7 @@ class _Recovering:
                 self._lost.append(f"{known.name}: there is no table at {url}; restore it, or say where it is")
 
     def _look_for_ratified(self, known: RecordedTable, staged: Sequence[Candidate]) -> None:
-        """What the database has ratified must be in the log, or be taken."""
+        """Report commits ratified by the database but neither in the log nor in the plan."""
         table, chain = self._tables[known.table_id], self._plan.taken[known.table_id]
         reached = table.version + len(chain)
         if known.ratified_version > reached:
@@ -312,7 +312,7 @@ class _Recovering:
             )
 
     def _look_for_voted(self) -> None:
-        """A transaction over several owners that was voted for must have been carried out."""
+        """Report prepared transactions over several owners without a committed part."""
         for doubt in self._known.in_doubt:
             taken = {c.txn_id for chain in self._plan.taken.values() for c in chain}
             logs = (backfilled_since(table, doubt.low_ms) for table in self._tables.values())
@@ -335,9 +335,9 @@ class _Recovering:
 
 
 def require_no_orphaned_tables(root: str | os.PathLike[str], storage_options: Mapping[str, str] | None) -> None:
-    """Return where no table right below a local `root` has an owner, whose state then is lost, or is elsewhere.
+    """Raise OperationNotAllowed if a table directly below a local `root` has an owner: its state is lost or elsewhere.
 
-    In an object store only the bucket is looked for. Raises OperationNotAllowed, and StorageError where there is none.
+    For an object store, only the bucket is checked. Raises StorageError if the store is not accessible.
     """
     store = open_store(root, storage_options)
     if store.local_root is None:
@@ -358,6 +358,6 @@ def require_no_orphaned_tables(root: str | os.PathLike[str], storage_options: Ma
 
 
 def _location(told: str) -> str:
-    """The location in `name=location`."""
+    """Return the location in `name=location`."""
     name, separator, location = told.partition("=")
     return location if separator and "/" not in name else told

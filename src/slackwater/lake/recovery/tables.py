@@ -1,4 +1,4 @@
-"""The tables of a lake whose owner's state is lost or old, and what their files alone tell.
+"""Tables of a lake with lost or outdated owner state, read from their files only.
 
 Source: managed-commits.md "Commit Files", "Managed Commit Enablement".
 """
@@ -32,12 +32,12 @@ from slackwater.storage.path_guard import named_place
 from slackwater.storage.store import ObjectStore
 
 _MOST_FILES = 100
-"""So many files of a commit are looked for: a cleanup of one that did not land deletes all of them."""
+"""Number of a commit's files to check. A few suffice, because cleanup after a failed commit deletes all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundTable:
-    """A table by its log alone, up to `version`, the newest that is backfilled; `owned` is None without an owner."""
+    """A table according to its log, up to the newest backfilled `version`. `owned` is None without an owner."""
 
     store: ObjectStore
     version: int
@@ -46,17 +46,17 @@ class FoundTable:
 
     @property
     def owner_id(self) -> str:
-        """The owner of this package that it names, '' for none."""
+        """The id of the table's Slackwater owner, '' for none."""
         return self.owned.owner_id or "" if self.owned is not None and self.owned.name == OWNER_NAME else ""
 
     @property
     def table_id(self) -> str:
-        """The table's identity with its owner."""
+        """The owner's id of the table."""
         return "" if self.owned is None else self.owned.table_id or ""
 
 
 def table_places(root_url: str, store: ObjectStore) -> list[str]:
-    """The URLs of all tables below a lake's root, in order; in an object store every object is listed for that."""
+    """Return the sorted URLs of all tables below a lake's root. In an object store, this lists every object."""
     root = parse_location(root_url)
     if store.local_root is not None:
         found = [Location(LOCAL, "", path.strip("/")).url for path in _directories(store.local_root)]
@@ -75,14 +75,14 @@ def _directories(root: str) -> Iterator[str]:
 
 
 def found_table(store: ObjectStore) -> FoundTable:
-    """The table in `store`, whatever its owner says. Raises TableNotFound, CorruptTable, UnsupportedFeature."""
+    """Return the table in `store`, read without its owner. Raises TableNotFound, CorruptTable, UnsupportedFeature."""
     _, state = replay(load_segment(store), store)
     owned = ownership(state.configuration, store.root_url)
     return FoundTable(store, state.version, _time_at(store, state.version) if owned is not None else 0, owned)
 
 
 def candidates(table: FoundTable) -> list[Candidate]:
-    """The staged commits behind what is backfilled, by version and name. Raises StorageError."""
+    """Return the staged commits after the backfilled version, by version and name. Raises StorageError."""
     found = []
     for meta in table.store.list_from(staged_path("").rstrip("/")):
         name = PurePosixPath(meta.path).name
@@ -94,7 +94,7 @@ def candidates(table: FoundTable) -> list[Candidate]:
             info = _info(actions)
             timestamp_ms, txn_id = int(info["inCommitTimestamp"]), str(info["txnId"])
         except (SlackwaterError, KeyError, TypeError, ValueError):
-            # An owner stages a commit whole: this is none of its own.
+            # Owners stage complete files, so an unreadable file is not a staged commit.
             continue
         found.append(
             Candidate(
@@ -106,7 +106,7 @@ def candidates(table: FoundTable) -> list[Candidate]:
 
 
 def backfilled_since(table: FoundTable, timestamp_ms: int) -> dict[str, int]:
-    """The transactions of the backfilled commits that are not before `timestamp_ms`, with their times."""
+    """Return the transactions of backfilled commits from `timestamp_ms` on, with their timestamps."""
     found: dict[str, int] = {}
     for version in range(table.version, -1, -1):
         try:
@@ -121,7 +121,7 @@ def backfilled_since(table: FoundTable, timestamp_ms: int) -> dict[str, int]:
 
 
 def adopted_name(table: FoundTable, versions: int = 50) -> str:
-    """What the newest commits say that the table was adopted as; '' where they do not."""
+    """Return the adopted name from the newest `versions` commits, '' if none has one."""
     for version in range(table.version, max(-1, table.version - versions), -1):
         try:
             info = _info_at(table.store, version)
@@ -154,7 +154,7 @@ def _info(actions: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 
 def _missing(store: ObjectStore, actions: Collection[Mapping[str, Any]]) -> str:
-    """A file below the table's root that the commit adds and that is not there; '' for none."""
+    """Return a file added by the commit but missing below the table's root, '' for none."""
     added = [a["add"]["path"] for a in actions if isinstance(a.get("add"), dict)]
     for path in added[:_MOST_FILES]:
         inside = named_place(store, path)
