@@ -1,1 +1,1 @@
-"""What was done when, and how files are laid out, as data and as pictures: SVG, PNG and pages of HTML."""
+"""Visualization of histories and file layouts: data, SVG, PNG and HTML pages."""

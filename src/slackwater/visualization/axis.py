@@ -1,4 +1,4 @@
-"""An axis of time in UTC: where an instant is on it, and which instants are named below it."""
+"""Time axis in UTC: positions of instants and labels of ticks."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _STEPS_MS = (
 _STEPS_MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200, 2400, 6000, 12_000)
 _MONTH_MS = 30 * _DAY
 _MONDAY_MS = 4 * _DAY
-"""The first Monday after the epoch: weeks begin with it."""
+"""The first Monday after the epoch. Steps of weeks begin on Mondays."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """An instant that is named: `label`, and the day (or year) below it, where that is another than the tick before."""
+    """A labelled instant: `label`, and below it the day (or year), empty if the previous tick has the same."""
 
     at_ms: int
     label: str
@@ -33,7 +33,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class TimeAxis:
-    """Instants from `first_ms` to `last_ms`, which are different, on `width` pixels from `left`."""
+    """An axis from `first_ms` to `last_ms`, two different instants, on `width` pixels from `left`."""
 
     first_ms: int
     last_ms: int
@@ -42,16 +42,16 @@ class TimeAxis:
 
     @staticmethod
     def over(first_ms: int, last_ms: int, left: float, width: float) -> TimeAxis:
-        """The axis that shows both instants, with a little room beside them."""
+        """Return an axis over both instants, with a small margin."""
         room = max(1, round((last_ms - first_ms) * 0.02))
         return TimeAxis(first_ms - room, last_ms + room, left, width)
 
     def x(self, at: float) -> float:
-        """Where the instant is."""
+        """Return the position of an instant in pixels."""
         return self.left + (at - self.first_ms) / (self.last_ms - self.first_ms) * self.width
 
     def ticks(self, most: int = 9) -> list[Tick]:
-        """At most `most` instants of one regular step: of the clock, or of the calendar."""
+        """Return at most `most` ticks of one regular clock or calendar step."""
         span = self.last_ms - self.first_ms
         step = next((s for s in _STEPS_MS if span / s <= most - 1), None)
         if step is not None:
@@ -62,7 +62,7 @@ class TimeAxis:
         return _named(list(self._firsts_of(months)), months * _MONTH_MS)
 
     def _firsts_of(self, months: int) -> Iterator[int]:
-        """The first instants of every `months`-th month."""
+        """Yield the first instant of every `months`-th month."""
         begin = at_ms(self.first_ms)
         number = -(-(begin.year * 12 + begin.month - 1) // months) * months
         while number // 12 <= dt.MAXYEAR:

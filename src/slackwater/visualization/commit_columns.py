@@ -1,6 +1,6 @@
-"""Commits that are too near each other to be told apart, taken together: a picture never has more than it has room for.
+"""Column grouping: merges commits too close to distinguish, so that the picture has a bounded number of marks.
 
-Instants of all lanes are gathered alike, so that what was done at once stands at one place.
+All lanes share the columns, so that simultaneous commits have one position.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from slackwater.visualization.operations import Kind, kind_of
 from slackwater.visualization.timeline import CommitGroup, CommitMark, Timeline
 
 NEAREST = 13.0
-"""Pixels between two columns, at least."""
+"""Minimum distance of two columns in pixels."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeTotals:
-    """What some commits did together; None where none of them tells, `is_partial` where some do not."""
+    """The sum of changes of several commits. None: no commit reports it. `is_partial`: some do not report it."""
 
     added: int | None = 0
     updated: int | None = 0
@@ -29,17 +29,17 @@ class ChangeTotals:
 
 @dataclass(slots=True)
 class CommitColumn:
-    """What was done at one place of the axis, by one transaction or several."""
+    """The transactions at one position of the axis."""
 
     x: float
     deeds: list[CommitGroup] = field(default_factory=list)
 
     def marks(self, lane: int | None = None) -> list[CommitMark]:
-        """Its commits, of one lane or all, oldest first."""
+        """Return the commits of one lane or of all lanes, oldest first."""
         return [mark for deed in self.deeds for mark in deed.marks if lane is None or mark.lane == lane]
 
     def bridges(self) -> dict[tuple[int, ...], list[CommitGroup]]:
-        """Its transactions over several lanes, by the numbers of these."""
+        """Return the transactions over several lanes, by lane numbers."""
         found: dict[tuple[int, ...], list[CommitGroup]] = {}
         for deed in self.deeds:
             if len(deed.marks) > 1:
@@ -48,10 +48,10 @@ class CommitColumn:
 
 
 def columns_of(timeline: Timeline, axis: TimeAxis) -> list[CommitColumn]:
-    """The deeds in columns from left to right.
+    """Return the transactions in columns, from left to right.
 
-    A column stands at its first deed, and has all that are less than NEAREST behind it: where there are many, columns
-    are alike wide, and their sums can be compared.
+    A column begins at its first transaction and contains all transactions less than NEAREST pixels after it. In dense
+    timelines all columns have the same width, so that their sums are comparable.
     """
     columns: list[CommitColumn] = []
     for deed in timeline.deeds:
@@ -63,30 +63,30 @@ def columns_of(timeline: Timeline, axis: TimeAxis) -> list[CommitColumn]:
 
 
 def main_kind(marks: Sequence[CommitMark]) -> Kind:
-    """The kind of most of `marks`; of several the one that is first in the order of kinds."""
+    """Return the most frequent kind of `marks`. For a tie, the first in the order of kinds."""
     counts = Counter(kind_of(mark.operation) for mark in marks)
     order = list(Kind)
     return min(counts, key=lambda kind: (-counts[kind], order.index(kind)))
 
 
 def rows_of(marks: Sequence[CommitMark]) -> ChangeTotals:
-    """The rows that `marks` added, updated and removed."""
+    """Return the rows added, updated and removed by `marks`."""
     done = [mark.changes for mark in marks]
     return _total([(c.rows_added, c.rows_updated, c.rows_removed) for c in done])
 
 
 def bytes_of(marks: Sequence[CommitMark]) -> ChangeTotals:
-    """The bytes of data files that `marks` added and removed."""
+    """Return the bytes of data files added and removed by `marks`."""
     return _total([(mark.changes.bytes_added, 0, mark.changes.bytes_removed) for mark in marks])
 
 
 def files_of(marks: Sequence[CommitMark]) -> ChangeTotals:
-    """The data files that `marks` added and removed."""
+    """Return the data files added and removed by `marks`."""
     return _total([(mark.changes.files_added, 0, mark.changes.files_removed) for mark in marks])
 
 
 def vectors_of(marks: Sequence[CommitMark]) -> ChangeTotals:
-    """The rows that `marks` marked as deleted in files that stayed, and those that are not so marked any more."""
+    """Return the rows marked deleted by `marks` in retained files, and the rows unmarked again."""
     rows = [mark.changes.vector_rows for mark in marks]
     return _total([(max(r, 0), 0, max(-r, 0)) for r in rows])
 

@@ -1,4 +1,4 @@
-"""What pictures say of commits, in words."""
+"""Texts about commits for pictures."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def instant(ms: int) -> str:
 
 
 def iso_ms(ms: int) -> str:
-    """`2026-11-23T10:00:00.000Z`: what `as_of` takes."""
+    """`2026-11-23T10:00:00.000Z`: the format for `as_of`."""
     return iso(at_ms(ms))
 
 
 def period(first_ms: int, last_ms: int) -> str:
-    """`2026-11-23 10:00:00 to 10:00:05 UTC`, whole seconds; the day is said once where it is one."""
+    """`2026-11-23 10:00:00 to 10:00:05 UTC`, in whole seconds. The end omits an unchanged day."""
     first, last = (utc_text(at_ms(ms))[:-4] for ms in (first_ms, last_ms))
     if first == last:
         return f"{first} UTC"
@@ -36,13 +36,13 @@ def period(first_ms: int, last_ms: int) -> str:
 
 
 def versions(marks: Sequence[CommitMark]) -> str:
-    """`3`, `3–14`: the versions of some commits of one table, oldest first."""
+    """`3`, `3–14`: versions of commits to one table, oldest first."""
     first, last = marks[0].version, marks[-1].version
     return str(first) if first == last else f"{first}–{last}"
 
 
 def mark_words(marks: Sequence[CommitMark], table: str) -> str:
-    """Some lines: which versions of the table, when, by whom, by what operations, and what they did."""
+    """Return lines about commits to one table: versions, times, users, operations and changes."""
     if len(marks) == 1:
         return "\n".join([f"{table}, version {marks[0].version}: {_by(marks)}", instant(marks[0].at_ms), *_did(marks)])
     counts = Counter(mark.operation or UNKNOWN for mark in marks).most_common()
@@ -53,9 +53,9 @@ def mark_words(marks: Sequence[CommitMark], table: str) -> str:
 
 
 def change(total: ChangeTotals) -> str:
-    """`+3 ~2 −1`: what was added, updated and removed; `?` where it is not told, nothing for nothing.
+    """`+3 ~2 −1`: additions, updates and removals. `?` is unreported; zero is empty.
 
-    Where some of several commits do not tell, it says `at least`.
+    If only some commits report a number, the text starts with `at least`.
     """
     if total.added is None and total.updated is None and total.removed is None:
         return UNKNOWN
@@ -65,7 +65,7 @@ def change(total: ChangeTotals) -> str:
 
 
 def byte_change(total: ChangeTotals) -> str:
-    """`+4.4 KiB −312 B`; `?` where it is not told, nothing for nothing."""
+    """`+4.4 KiB −312 B`. `?` is unreported; zero is empty."""
     parts = [
         f"{sign}{UNKNOWN if value is None else short_bytes(value)}"
         for sign, value in (("+", total.added), ("−", total.removed))

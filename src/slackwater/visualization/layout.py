@@ -1,4 +1,4 @@
-"""How the files of a table lie: sizes, deleted rows, how deep their ranges overlap, and what OPTIMIZE would do."""
+"""File layout of a table: sizes, deleted rows, overlap of column ranges, and the expected effect of OPTIMIZE."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ SMALL_BYTES = 16 << 20
 
 _MOST_COLUMNS = 8
 _LEAST_BIN = 10
-"""Sizes of a kibibyte and less are together."""
+"""Sizes below a kibibyte share one bin."""
 
 
 @dataclass(frozen=True, slots=True)
 class SizeBin:
-    """So many files, of so many bytes together, whose sizes are from `low_bytes` to below `high_bytes`."""
+    """The number and total bytes of files from `low_bytes` (inclusive) to `high_bytes` (exclusive)."""
 
     low_bytes: int
     high_bytes: int
@@ -49,10 +49,10 @@ class SizeBin:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The files of one version of a table. Rows are those in the files, None where statistics do not tell of all.
+    """The files of one table version. `rows` are physical rows, None if any file lacks the statistics.
 
-    `deleted_rows` are marked as deleted by the vectors of `files_with_vectors` files; `small_files` are below
-    SMALL_BYTES; `sizes` is the histogram of sizes, in powers of two.
+    `deleted_rows` are marked deleted by the vectors of `files_with_vectors` files. `small_files` are below SMALL_BYTES.
+    `sizes` is the histogram of sizes in powers of two.
     """
 
     title: str
@@ -72,11 +72,11 @@ class Layout:
 
     @property
     def deleted_share(self) -> float | None:
-        """The share of rows that vectors mark as deleted, 0 to 1."""
+        """The fraction of rows marked deleted by vectors, 0 to 1."""
         return self.deleted_rows / self.rows if self.rows else (0.0 if not self.deleted_rows else None)
 
     def record(self) -> dict[str, Any]:
-        """All of it as JSON; sizes are bytes, shares from 0 to 1."""
+        """Return the layout as JSON. Sizes are bytes, shares are from 0 to 1."""
         optimize = self.optimize
         return {
             "title": self.title,
@@ -118,10 +118,10 @@ class Layout:
 
 
 def layout_of(snapshot: Snapshot, by: Sequence[str] | None = None) -> Layout:
-    """The layout of `snapshot`, with the overlap of the columns `by`; without them of those that files tell most of.
+    """Return the layout of `snapshot`, with the overlap of the columns `by`, or of the most informative columns.
 
-    These are partition columns, clustering columns and the first others that have statistics, eight together. Memory
-    O(files). Raises InvalidArgument for a column that is not there, CorruptTable, CorruptCheckpoint.
+    The default columns are partition columns, clustering columns and the first others with statistics, at most eight.
+    Memory O(files). Raises InvalidArgument if a column does not exist, CorruptTable, CorruptCheckpoint.
     """
     files = snapshot.live_files(ADD_SCHEMA.names)
     sizes: list[int] = files["size"].to_pylist()
@@ -182,14 +182,14 @@ def _told(snapshot: Snapshot, stats: StatsColumns, path: ColumnPath) -> ColumnSt
 
 
 def _likely(snapshot: Snapshot) -> Iterator[ColumnPath]:
-    """The columns by which a table is read, the likeliest first."""
+    """Yield the columns likely used by filters, the likeliest first."""
     first = [(name,) for name in snapshot.metadata.partition_columns] + clustering_paths(snapshot)
     others = [path for path, _ in walk_fields(snapshot.schema)]
     yield from dict.fromkeys([*first, *others])
 
 
 def _histogram(sizes: Sequence[int]) -> list[SizeBin]:
-    """Bins of doubled sizes, from the least to the greatest that have files, those without between them."""
+    """Return bins of doubling sizes, from the least to the greatest used bin, including empty bins between."""
     counts: Counter[int] = Counter()
     totals: Counter[int] = Counter()
     for size in sizes:

@@ -1,4 +1,4 @@
-"""The layout of a table as a page of HTML: one file, without a script, that needs nothing else."""
+"""Layout of a table as an HTML page: one self-contained file without a script."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _RULES = (
 
 
 def layout_page(layout: Layout) -> str:
-    """The document; its size does not grow with the number of files."""
+    """Return the document. Its size does not depend on the number of files."""
     return page(
         f"{layout.title}: layout",
         element("h1", layout.title),
@@ -63,7 +63,7 @@ def _sizes(layout: Layout) -> Markup:
 
 
 def histogram(sizes: Sequence[SizeBin]) -> Markup:
-    """How many files are of which size, one column for each power of two."""
+    """Return the histogram of file sizes, one column for each power of two."""
     step = min(_WIDEST_BAR, _WIDTH / len(sizes))
     most = max(each.files for each in sizes)
     base = _TOP + _HEIGHT
@@ -111,7 +111,7 @@ def _overlaps(layout: Layout) -> Markup:
 
 
 def profile(overlap: Overlap) -> Markup | None:
-    """The depth from the least value to the greatest, as an area."""
+    """Return the depth from the least value to the greatest as an area."""
     if not overlap.profile:
         return None
     most = max(overlap.profile)

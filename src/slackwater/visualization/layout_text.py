@@ -1,4 +1,4 @@
-"""What is said of a layout, in words that a terminal and a page share."""
+"""Texts about a layout, shared by the terminal and the HTML page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _TENTH = 0.001
 
 
 def deleted_words(layout: Layout) -> str:
-    """How many rows vectors mark as deleted, and which share that is; what is not nothing is never `0.0 %`."""
+    """Return the number and share of rows deleted by vectors. A non-zero share is never `0.0 %`."""
     count, value = number(layout.deleted_rows), layout.deleted_share
     if not value:
         return count
@@ -18,7 +18,7 @@ def deleted_words(layout: Layout) -> str:
 
 
 def optimize_words(layout: Layout) -> str:
-    """What OPTIMIZE would do, in one or two sentences."""
+    """Return the expected effect of OPTIMIZE in one or two sentences."""
     found = layout.optimize
     if not found.rewritten:
         return "OPTIMIZE would do nothing: no two files go together, and none has many deleted rows."
@@ -32,7 +32,7 @@ def optimize_words(layout: Layout) -> str:
 
 
 def depth_words(overlap: Overlap) -> str | None:
-    """What is to be known besides of the overlap of a column."""
+    """Return notes about files without statistics or with nulls only."""
     told = []
     if overlap.unknown:
         told.append(f"{counted(overlap.unknown, 'file')} without statistics")

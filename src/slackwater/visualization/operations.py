@@ -1,4 +1,4 @@
-"""Kinds of operations, as pictures tell them apart: what wrote rows, changed rows, took rows away, and so on."""
+"""Operation kinds for pictures, such as write, update, delete and definition."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 
 class Kind(Enum):
-    """A kind of operation; the value is its name in a legend."""
+    """A kind of operation. The value is its legend label."""
 
     WRITE = "write"
     CHANGE = "update, merge"
@@ -48,7 +48,7 @@ _DEFINING = frozenset(
 
 
 def kind_of(operation: str | None) -> Kind:
-    """The kind of an operation by its name in the log; an unknown name, or none, is OTHER.
+    """Return the kind of an operation name from the log. An unknown name, or None, is OTHER.
 
     >>> kind_of("VACUUM END"), kind_of("SET TBLPROPERTIES"), kind_of(None)
     (<Kind.UPKEEP: 'upkeep'>, <Kind.DEFINITION: 'definition'>, <Kind.OTHER: 'other'>)

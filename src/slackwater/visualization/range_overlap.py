@@ -1,4 +1,4 @@
-"""How many files may hold a value of a column: how deep their ranges, by their statistics, lie on each other.
+"""Range overlap: the number of files with a possible match per column value, from file statistics.
 
 Source: delta-protocol.md "Per-file Statistics".
 """
@@ -23,13 +23,13 @@ _PROFILE = 240
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """The depth of one column: how many files have a range that a value is in.
+    """The overlap depth of a column: the number of files with a value in their range.
 
-    `mean_depth` is of all values that are the least or the greatest of a file, each once; `max_depth` the most of any.
-    `look_up_files`: how many files a look-up of one value reads, in the mean over rows, of which those of a file are
-    taken to be alike near its ends. `unknown` files have no statistics of it: every look-up reads them; `empty` ones
-    hold nothing but nulls: none does. `profile` is the depth from the least value to the greatest, at most 240 of them,
-    the deepest of neighbours.
+    `mean_depth` is the mean over all distinct minimum and maximum values of files; `max_depth` is the maximum.
+    `look_up_files`: mean number of files read by a look-up of one value, over rows. Rows are assumed to lie at the ends
+    of their file's range. `unknown` files have no statistics for the column: every look-up reads them. `empty` files
+    contain only nulls: no look-up reads them. `profile` is the depth from the least value to the greatest, at most 240
+    points, each the maximum of its neighbours.
     """
 
     column: str
@@ -43,7 +43,7 @@ class Overlap:
 
 
 def overlap_of(column: str, stats: ColumnStats, rows: Sequence[int | None]) -> Overlap:
-    """The overlap of a column by its `stats`; `rows` are those of each file, None where it is not told (then one)."""
+    """Return the overlap of a column from its `stats`. `rows` per file; None means unknown and is weighted as one."""
     bounds = prove_bounds(stats)
     count = len(bounds.low)
     has_rows = np.array([found != 0 for found in rows], bool)
@@ -51,7 +51,7 @@ def overlap_of(column: str, stats: ColumnStats, rows: Sequence[int | None]) -> O
     ranks = _ranks(bounds.low, bounds.high)
     low, high = ranks[:count], ranks[count:]
     is_known = has_values & (low >= 0) & (high >= 0)
-    # A bound alone is no range: such a file counts as one that may hold anything.
+    # A single bound is not a range, so the file may contain any value.
     unknown = int(np.count_nonzero(has_values & ~is_known))
     empty = int(count - np.count_nonzero(has_values))
     if not is_known.any():
@@ -66,7 +66,7 @@ def overlap_of(column: str, stats: ColumnStats, rows: Sequence[int | None]) -> O
 
 
 def _ranks(low: pa.Array, high: pa.Array) -> _Numbers:
-    """The places of all bounds in their order, equal ones at the same; -1 for what is not known."""
+    """Return the ranks of all bounds; equal bounds share a rank. -1 means unknown."""
     both = pc.dictionary_encode(pa.concat_arrays([one_array(low), one_array(high)]))
     order = pc.sort_indices(both.dictionary).to_numpy(zero_copy_only=False)
     place = np.empty(len(order) + 1, np.int64)
@@ -77,7 +77,7 @@ def _ranks(low: pa.Array, high: pa.Array) -> _Numbers:
 
 
 def _depths(low: _Numbers, high: _Numbers, places: int) -> _Numbers:
-    """How many of the ranges, ends included, each place is in."""
+    """Return for each rank the number of ranges, ends included, around it."""
     steps = np.zeros(places + 1, np.int64)
     np.add.at(steps, low, 1)
     np.add.at(steps, high + 1, -1)

@@ -1,4 +1,4 @@
-"""The versions of rows as bars on an axis of time: a lane for each key, a bar for as long as a version was current.
+"""Row versions as bars on a time axis: one lane per key, one bar per period of a current version.
 
 Source: paper §1 (transaction-time relations).
 """
@@ -34,7 +34,7 @@ from slackwater.visualization.svg import (
 )
 
 MOST_KEYS, MOST_VERSIONS = 40, 2000
-"""A picture has so many keys, and so many versions, at most."""
+"""The maximum number of keys and versions in a picture."""
 
 _WIDTH, _GUTTER, _RIGHT = 1160.0, 190.0, 40.0
 _TOP, _LANE, _BAR, _FOOT = 54.0, 38.0, 20.0, 44.0
@@ -44,9 +44,9 @@ _SHRINKS = (".sw-row-history svg", "height:auto;")
 
 @dataclass(frozen=True, slots=True)
 class RowVersion:
-    """A version of the row with `key`: current from `start_ms` to before `end_ms`, None where it still is.
+    """A version of the row with `key`, current from `start_ms` until `end_ms`. None: still current.
 
-    `values` are the columns besides the key; `ended_by` is `update`, `delete` or None.
+    `end_ms` is exclusive. `values` are the other columns. `ended_by` is `update`, `delete` or None.
     """
 
     key: tuple[Any, ...]
@@ -58,7 +58,7 @@ class RowVersion:
 
 @dataclass(frozen=True, slots=True)
 class RowHistory:
-    """Versions of rows as a picture: notebooks show it, `save` writes it. `has_more`: others are left out."""
+    """Row versions as a picture for notebooks; `save` writes a file. `has_more`: some versions are omitted."""
 
     title: str
     versions: Sequence[RowVersion]
@@ -72,9 +72,9 @@ class RowHistory:
         return str(card("Row history", self.title, rules_of((*RULES, _SHRINKS)), drawn, note=_said(self)))
 
     def save(self, file: str | os.PathLike[str]) -> None:
-        """Write the picture to `file`, whose name ends with `.html`, `.svg` or `.png`.
+        """Write the picture to `file`, with a name ending in `.html`, `.svg` or `.png`.
 
-        Raises InvalidArgument for another end, a file that cannot be written, and a PNG where resvg-py is missing.
+        Raises InvalidArgument for another ending, if the file cannot be written, and for PNG if resvg-py is missing.
         """
         out, drawn = Path(file), picture_of(self)
         kind = out.suffix.lower()
@@ -99,7 +99,7 @@ def _said(history: RowHistory) -> str:
 
 
 def picture_of(history: RowHistory, with_head: bool = True) -> Markup:
-    """The picture of `history`, with its title where it stands alone."""
+    """Return the picture of `history`, with a title if it is standalone (`with_head`)."""
     lanes: dict[tuple[Any, ...], list[RowVersion]] = {}
     for version in history.versions:
         lanes.setdefault(version.key, []).append(version)
@@ -120,7 +120,7 @@ def _axis(versions: Sequence[RowVersion]) -> TimeAxis:
     width = _WIDTH - _GUTTER - _RIGHT
     if first == last:
         return TimeAxis(first - 500, last + 500, _GUTTER, width)
-    # Versions that are current go on behind the last change.
+    # Leave space after the last change, because current versions continue.
     return TimeAxis(first - max(1, (last - first) // 50), last + max(1, (last - first) // 8), _GUTTER, width)
 
 
@@ -167,7 +167,7 @@ def _bar(
 
 
 def _changed(version: RowVersion, before: RowVersion | None) -> Mapping[str, Any]:
-    """The values that are others than those of the version before; all of them after a gap."""
+    """Return the values changed since the previous version, or all values after a gap."""
     if before is None or before.end_ms != version.start_ms:
         return version.values
     found = {name: value for name, value in version.values.items() if before.values.get(name) != value}

@@ -1,4 +1,4 @@
-"""Shapes and texts of pictures, and pictures as files: SVG that stands alone, in light and dark, and PNG of it."""
+"""SVG shapes and texts, and picture files: standalone SVG for light and dark mode, and PNG."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from slackwater.html.theme import DARK, LIGHT, scoped
 
 _FONT = 'system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans","Liberation Sans",Arial,sans-serif'
 _VARIABLE = re.compile(r"var\(--sw-([a-z-]+)\)")
-# Letters of these fonts are about so wide, by the size of the font.
+# Average letter width in these fonts, relative to the font size.
 _LETTER = 0.56
 
 PIXELS_A_UNIT = 2
-"""A PNG has so many pixels for each of the picture's own: sharp on dense screens."""
+"""PNG pixels per picture unit. Two keep the image sharp on dense screens."""
 
 RULES: tuple[tuple[str, str], ...] = (
     (".sw-t", "font-size:12px;fill:var(--sw-text);"),
@@ -44,16 +44,16 @@ RULES: tuple[tuple[str, str], ...] = (
         for kind in ("mark", "accent", "good", "warn", "bad", "muted")
     ),
 )
-"""What the shapes look like: a selector and its declarations, in the custom properties of the theme."""
+"""Styles of the shapes: selectors and declarations with the custom properties of the theme."""
 
 
 def rules_of(rules: Sequence[tuple[str, str]]) -> Markup:
-    """The rules as a style sheet beside a picture in a card, below the class of the theme."""
+    """Return the rules as a style sheet for a picture in a card, scoped to the theme's class."""
     return style_sheet(scoped(tuple(rules)))
 
 
 def standalone(picture: Markup, rules: Sequence[tuple[str, str]] = RULES) -> str:
-    """The document of a file `.svg`: it follows the light or the dark mode of its viewer, and loads nothing."""
+    """Return the document of an `.svg` file. It follows the viewer's light or dark mode and loads nothing."""
     sheet = "".join(
         [
             f"svg{{{_properties(LIGHT)}font-family:{_FONT};}}",
@@ -65,7 +65,7 @@ def standalone(picture: Markup, rules: Sequence[tuple[str, str]] = RULES) -> str
 
 
 def raster(picture: Markup, rules: Sequence[tuple[str, str]] = RULES, dark: bool = False) -> bytes:
-    """The picture as PNG, by the package resvg-py. Raises InvalidArgument where that is not installed."""
+    """Return the picture as PNG, drawn by the package resvg-py. Raises InvalidArgument if resvg-py is missing."""
     try:
         resvg: Any = import_module("resvg_py")
     except ImportError as error:
@@ -74,58 +74,58 @@ def raster(picture: Markup, rules: Sequence[tuple[str, str]] = RULES, dark: bool
             "(--out x.svg)"
         ) from error
     colours = DARK if dark else LIGHT
-    # What draws it knows no custom properties.
+    # Insert the colours, because resvg has no support for custom properties.
     sheet = f"svg{{font-family:{_FONT};}}" + "".join(f"{selector}{{{text}}}" for selector, text in rules)
     document = _with_sheet(picture, _VARIABLE.sub(lambda found: colours[found[1]], sheet))
     return bytes(resvg.svg_to_bytes(svg_string=document, zoom=PIXELS_A_UNIT, background=colours["ground"]))
 
 
 def picture(width: float, height: float, label: str, *children: Markup) -> Markup:
-    """A picture on the ground of the theme; `label` says it in words."""
+    """Return a picture on the theme's background. `label` is its text alternative."""
     ground = rect(0, 0, width, height, "sw-ground")
     return svg(width, height, label, ground, *children)
 
 
 def text(x: float, y: float, words: str, class_: str = "sw-t", anchor: str = "start", **more: Any) -> Markup:
-    """`words` on the line at `y`; `anchor`: `start`, `middle` or `end` of them is at `x`."""
+    """Return a text element with its baseline at `y`. `anchor`: `start`, `middle` or `end` of `words` is at `x`."""
     return element("text", words, x=short(x), y=short(y), class_=class_, text_anchor=anchor, **more)
 
 
 def rect(x: float, y: float, width: float, height: float, class_: str, *children: Markup, **more: Any) -> Markup:
-    """A rectangle; what it is shown as by a pointer is among the `children`."""
+    """Return a rectangle. A tooltip is one of the `children`."""
     sizes = {"x": short(x), "y": short(y), "width": short(width), "height": short(height)}
     return element("rect", *children, **sizes, class_=class_, **more)
 
 
 def line(x1: float, y1: float, x2: float, y2: float, class_: str, *children: Markup, **more: Any) -> Markup:
-    """A line from one point to the other."""
+    """Return a line between two points."""
     ends = {"x1": short(x1), "y1": short(y1), "x2": short(x2), "y2": short(y2)}
     return element("line", *children, **ends, class_=class_, **more)
 
 
 def circle(x: float, y: float, radius: float, class_: str, *children: Markup, **more: Any) -> Markup:
-    """A circle around a point."""
+    """Return a circle around a point."""
     return element("circle", *children, cx=short(x), cy=short(y), r=short(radius), class_=class_, **more)
 
 
 def path(points: Sequence[tuple[float, float]], class_: str, *children: Markup, closed: bool = True) -> Markup:
-    """A line through all `points`, back to the first where it is `closed`."""
+    """Return a path through all `points`, back to the first point if `closed`."""
     steps = " ".join(f"{'L' if number else 'M'}{short(x)} {short(y)}" for number, (x, y) in enumerate(points))
     return element("path", *children, d=f"{steps}{' Z' if closed else ''}", class_=class_)
 
 
 def hint(words: str) -> Markup:
-    """What a pointer that rests on a shape is shown."""
+    """Return the tooltip of a shape."""
     return element("title", words)
 
 
 def width_of(words: str, size: float = 12) -> float:
-    """About how wide a text is, in pixels."""
+    """Return the approximate width of a text in pixels."""
     return len(words) * size * _LETTER
 
 
 def fitted(words: str, width: float, size: float = 12) -> str:
-    """As much of a text as fits; where it is cut, it ends with an ellipsis."""
+    """Return the text cut to `width`, with an ellipsis if shortened."""
     most = max(1, int(width / (size * _LETTER)))
     return words if len(words) <= most else f"{words[: most - 1]}…"
 
@@ -135,6 +135,6 @@ def _properties(colours: Mapping[str, str]) -> str:
 
 
 def _with_sheet(picture: Markup, sheet: str) -> str:
-    """The picture with its style sheet as its first child."""
+    """Return the picture with a style sheet as its first child."""
     head, rest = str(picture).split(">", 1)
     return f"{head}>{fragment(style_sheet(sheet))}{rest}\n"

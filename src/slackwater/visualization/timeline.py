@@ -1,4 +1,4 @@
-"""What was done to a table, or to the tables of a lake, in the order of serialization time.
+"""Timeline of a table or of a lake's tables, in the order of serialization time.
 
 Source: docs/time-travel.md "What was done"; paper §1 (timestamp order is serialization order).
 """
@@ -24,7 +24,7 @@ _MS = 1000
 
 @dataclass(frozen=True, slots=True)
 class CommitMark:
-    """One commit to the table of the lane number `lane`; `at_ms` is its timestamp, `note` its user metadata."""
+    """A commit to the table of lane `lane`. `at_ms` is its timestamp, `note` its user metadata."""
 
     lane: int
     version: int
@@ -37,7 +37,7 @@ class CommitMark:
 
 @dataclass(frozen=True, slots=True)
 class CommitGroup:
-    """One transaction: a mark for each of its tables, in the order of lanes; all of one timestamp."""
+    """A transaction: one mark per table, in the order of lanes, all with the same timestamp."""
 
     at_ms: int
     transaction_id: str | None
@@ -46,7 +46,7 @@ class CommitGroup:
 
 @dataclass(frozen=True, slots=True)
 class TimeWindow:
-    """Which transactions are shown: from `since_ms` to `until_ms`, both inclusive, and of these the newest `limit`."""
+    """Selection of transactions: the newest `limit` from `since_ms` to `until_ms`, both inclusive."""
 
     since_ms: int | None = None
     until_ms: int | None = None
@@ -55,9 +55,9 @@ class TimeWindow:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """The deeds, oldest first; `lanes` are the names of the tables, `place` is where the table or the lake is.
+    """The transactions, oldest first. `lanes` are table names; `place` is the location of the table or lake.
 
-    `has_more`: there are older ones, or newer ones, that are not among them.
+    `has_more`: older or newer transactions are omitted.
     """
 
     title: str
@@ -69,11 +69,11 @@ class Timeline:
 
     @property
     def marks(self) -> Iterator[CommitMark]:
-        """All commits, oldest first."""
+        """The commits, oldest first."""
         return chain.from_iterable(deed.marks for deed in self.deeds)
 
     def record(self) -> dict[str, Any]:
-        """All of it as JSON, newest first: times are datetimes in UTC, what is not told is None."""
+        """Return the timeline as JSON, newest first. Times are datetimes in UTC; unreported values are None."""
         return {
             "title": self.title,
             "location": self.place,
@@ -110,7 +110,7 @@ class Timeline:
 
 
 def timeline_of_table(snapshot: Snapshot, window: TimeWindow = TimeWindow()) -> Timeline:
-    """The commits up to `snapshot` that the log still holds. Raises InvalidArgument, CorruptLog, StorageError."""
+    """Return the commits up to `snapshot` still in the log. Raises InvalidArgument, CorruptLog, StorageError."""
     place = without_secrets(snapshot.store.root_url)
     name = snapshot.metadata.name or place.rstrip("/").rsplit("/", 1)[-1]
     deeds, has_more = _within(table_transactions(snapshot, name), window, [name])
@@ -118,7 +118,7 @@ def timeline_of_table(snapshot: Snapshot, window: TimeWindow = TimeWindow()) -> 
 
 
 def timeline_of_lake(lake: LogLake, place: str, window: TimeWindow = TimeWindow()) -> Timeline:
-    """The transactions of all tables of `lake`, which is at `place`, up to now. Raises as `timeline_of_table`."""
+    """Return the transactions of all tables of `lake` at `place` up to now. Raises as `timeline_of_table`."""
     tables = lake.owner.cut().tables
     lanes = sorted(table.name for table in tables)
     place = without_secrets(place)
@@ -127,7 +127,7 @@ def timeline_of_lake(lake: LogLake, place: str, window: TimeWindow = TimeWindow(
 
 
 def _within(found: Iterator[LakeCommit], window: TimeWindow, lanes: Sequence[str]) -> tuple[list[CommitGroup], bool]:
-    """The deeds of the window, oldest first, and whether there are others; what is older is not read."""
+    """Return the transactions in the window, oldest first, and whether more exist. Older commits are not read."""
     if window.limit is not None and window.limit < 1:
         raise InvalidArgument(f"limit must be a whole number from 1, found {window.limit}")
     numbers = {name: number for number, name in enumerate(lanes)}
@@ -157,10 +157,10 @@ def _deed(commit: LakeCommit, numbers: dict[str, int]) -> CommitGroup:
 
 
 def _known(text: str | None) -> str | None:
-    """The text itself: of many commits that say the same, one is kept."""
+    """Return the interned text, so that equal texts of many commits share memory."""
     return None if text is None else intern(text)
 
 
 def newest(marks: Iterable[CommitMark], most: int) -> list[CommitMark]:
-    """The last `most` of `marks`, which are oldest first, newest first."""
+    """Return the last `most` of `marks`, newest first. `marks` are oldest first."""
     return list(islice(reversed(list(marks)), most))

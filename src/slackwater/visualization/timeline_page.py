@@ -1,6 +1,6 @@
-"""A timeline as a page of HTML: the picture, a slider for `as_of`, and the newest commits as a table.
+"""Timeline as an HTML page: the picture, a slider for `as_of` and a table of the newest commits.
 
-One file, which needs nothing else. Without its script it shows the newest state.
+The page is one self-contained file. Without scripts it shows the newest state.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from slackwater.visualization.timeline import CommitMark, Timeline, newest
 from slackwater.visualization.timeline_picture import WIDTH, RenderedTimeline, draw_timeline, summary, title_of
 
 MOST_STEPS = 1500
-"""The slider stops at so many instants at most; of more commits those at regular distances."""
+"""The maximum number of slider steps. With more instants, the slider uses evenly spaced ones."""
 
 _MOST_ROWS = 200
 _RULES = (
@@ -94,7 +94,7 @@ if (box) {
 
 
 def timeline_page(timeline: Timeline) -> str:
-    """The document; its size grows with tables and steps, never with the number of commits."""
+    """Return the document. Its size grows with tables and steps, not with the number of commits."""
     drawn = draw_timeline(timeline, with_head=False, overlay=_overlay if timeline.deeds else None)
     more = "; others are left out" if timeline.has_more else ""
     return page(
@@ -157,7 +157,7 @@ def _skipped(timeline: Timeline, instants: Sequence[int]) -> str | None:
 
 
 def _steps(timeline: Timeline) -> list[int]:
-    """The instants of the slider, ascending, the newest among them."""
+    """Return the slider's instants in ascending order, including the newest."""
     instants = sorted({deed.at_ms for deed in timeline.deeds})
     if len(instants) <= MOST_STEPS:
         return instants
@@ -165,7 +165,7 @@ def _steps(timeline: Timeline) -> list[int]:
 
 
 def _versions_by_step(timeline: Timeline, instants: Sequence[int]) -> list[dict[str, list[int] | str]]:
-    """For each lane the steps of the slider at which its version changes, the versions, and what was before."""
+    """Return for each lane the steps with a new version, these versions, and the text before the first."""
     lanes: list[list[CommitMark]] = [[] for _ in timeline.lanes]
     for mark in timeline.marks:
         lanes[mark.lane].append(mark)
@@ -188,7 +188,7 @@ def _lane(marks: Sequence[CommitMark], instants: Sequence[int]) -> dict[str, lis
 
 
 def _templates(timeline: Timeline) -> list[str]:
-    """Lines to paste, for the instant {at} and the version {version} of the table."""
+    """Return lines of code with placeholders for the instant {at} and the table's version {version}."""
     if timeline.is_lake:
         name = timeline.lanes[0] if timeline.lanes else "name"
         return ['past = lake.as_of("{at}")', f"past.table({_quoted(name)})"]
@@ -201,7 +201,7 @@ def _templates(timeline: Timeline) -> list[str]:
 
 
 def _quoted(text: str) -> str:
-    """The text as Python writes it; braces in it are no template."""
+    """Return the text as a Python string literal. Braces in the text are not placeholders."""
     return orjson.dumps(text).decode()
 
 

@@ -1,6 +1,6 @@
-"""A timeline as a picture: a lane for each table, lines across lanes for what was done together, and sums below.
+"""Timeline picture: one lane per table, lines across lanes for transactions, and sums below.
 
-The axis is serialization time. What is too near to be told apart is one mark, which says how many it stands for.
+The axis is serialization time. Commits too close to distinguish share one mark with their number.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _COLOURS = {
 
 @dataclass(frozen=True, slots=True)
 class RenderedTimeline:
-    """A timeline that was drawn: its picture, its axis, and how far down the plot reaches."""
+    """A drawn timeline: its picture, its axis, and the vertical extent of the plot."""
 
     picture: Markup
     axis: TimeAxis
@@ -79,9 +79,9 @@ _PANELS = (
 def draw_timeline(
     timeline: Timeline, with_head: bool = True, overlay: Callable[..., Markup] | None = None
 ) -> RenderedTimeline:
-    """The picture of `timeline`, `WIDTH` pixels wide; without its head where a page has that.
+    """Return the picture of `timeline`, `WIDTH` pixels wide. Omit the head if the page has one.
 
-    `overlay(axis, top, bottom)` is drawn above all: the line of a slider.
+    `overlay(axis, top, bottom)` is drawn on top: the line of a slider.
     """
     axis = _axis(timeline)
     columns = columns_of(timeline, axis)
@@ -117,7 +117,7 @@ def _label(timeline: Timeline) -> str:
 
 
 def summary(timeline: Timeline) -> str:
-    """What is shown, in one line: how many transactions and commits, and of when."""
+    """Return one line: the number of transactions and commits, and their period."""
     commits = sum(len(deed.marks) for deed in timeline.deeds)
     if not commits:
         return "no commits"
@@ -219,7 +219,7 @@ def _is_any(total: ChangeTotals) -> bool:
 
 
 def _drawn_panel(panel: _Panel, columns: Sequence[CommitColumn], y: float) -> Markup:
-    """Bars: up what was added (and, in another colour, updated), down what was removed."""
+    """Return bars: additions (and updates, in another colour) upwards, removals downwards."""
     totals = [(column, panel.what(column.marks())) for column in columns]
     up = max(((total.added or 0) + (total.updated or 0) for _, total in totals), default=0)
     down = max((total.removed or 0 for _, total in totals), default=0)
@@ -262,7 +262,7 @@ def _bar(panel: _Panel, column: CommitColumn, total: ChangeTotals, zero: float, 
 
 
 def _high(value: int | None, scale: float) -> float:
-    # What is not nothing is seen.
+    # A non-zero value is at least one pixel high.
     return max(value * scale, 1.0) if value else 0.0
 
 
@@ -282,5 +282,5 @@ def _legend(timeline: Timeline, y: float) -> Markup:
 
 
 def title_of(timeline: Timeline, most: int = 80) -> str:
-    """The name of the page: the table's or the lake's."""
+    """Return the page title: the name of the table or lake."""
     return shortened(timeline.title, most)
