@@ -1,1 +1,1 @@
-"""Lakes, their transactions and time slices, with Spark."""
+"""Lakes, transactions and time slices with Spark."""

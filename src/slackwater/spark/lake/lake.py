@@ -41,7 +41,7 @@ LAKE_RESTORE_RESULT = spark_types.StructType(
         *RESTORE_RESULT.fields,
     ]
 )
-"""The columns of what `Lake.restore` answers: `version` is the one that the table was; sizes in bytes."""
+"""The columns of the result of `Lake.restore`. `version` is the restored version; sizes in bytes."""
 
 LAKE_CLONE_RESULT = spark_types.StructType(
     [
@@ -49,14 +49,14 @@ LAKE_CLONE_RESULT = spark_types.StructType(
         *(spark_types.StructField(name, spark_types.LongType()) for name in CloneResult.__dataclass_fields__),
     ]
 )
-"""The columns of what `Lake.clone` answers: `version` is the one that was cloned; sizes in bytes."""
+"""The columns of the result of `Lake.clone`. `version` is the cloned version; sizes in bytes."""
 
 
 class Lake(LogLake):
     """The tables of one commit owner.
 
-    `spark` is the active session unless it is given. While a lake is open, its tables are read and written by their
-    path as well, with `spark.read.format("delta")` and all else; within a transaction, through the transaction only.
+    `spark` is by default the active session. An open lake also serves its tables by path, with
+    `spark.read.format("delta")` and all other APIs. Within a transaction, only the transaction may use them.
 
     >>> with slackwater.Lake.open(path, spark=spark) as lake:
     ...     flights = lake.create_table("flights", "month INT, carrier STRING", partition_by=["month"])
@@ -89,15 +89,17 @@ class Lake(LogLake):
         group: str | None = None,
         read_slots: int | None = None,
     ) -> Self:
-        """Open the lake at `root`, a path or URL, with its owner in this process; any number of processes may do so.
+        """Open the lake at `root`, a path or URL, with its owner in this process. Any number of processes may open it.
 
-        `database`: a SQLAlchemy URL (`postgresql://host/database`), by default a SQLite file below `root`, which then
-        is a directory of this machine. That file is for this user alone, or for the members of `group` where one is
-        given. `storage_options` as in `Snapshot.load`; Hadoop settings of the session `spark`, by default the active
-        one, reach the root's store as well. With `recover` the owner's state is made anew first, as `recover_state`
-        does. `read_slots`: the size of the owner's read timestamp table from now on, for all processes: with more slots
-        fewer transactions are taken for readers of what another writes. Raises InvalidArgument, OperationNotAllowed for
-        a copy of another lake, or one whose state is lost or old, CommitOwnerUnavailable.
+        `database`: a SQLAlchemy URL (`postgresql://host/database`). Default: a SQLite file below `root`; then `root`
+        must be a directory of this machine. Only this user, or the members of `group`, can use the file.
+        `storage_options` as in `Snapshot.load`. The root's store also gets the Hadoop settings of the session `spark`,
+        by default the active session. `recover` first rebuilds the owner's state, as `recover_state` does.
+        `read_slots`: the new size of the owner's read timestamp table, for all processes. More slots reduce false
+        conflicts between readers and writers.
+
+        Raises InvalidArgument; OperationNotAllowed if the lake is a copy of another lake, or if its state is lost or
+        old; CommitOwnerUnavailable.
 
         >>> with slackwater.Lake.open(path, spark=spark) as opened:
         ...     opened.create_table("orders", "id INT").toDF().columns
@@ -107,7 +109,7 @@ class Lake(LogLake):
         known = {} if session is None else stores.storage_options(session, str(root))
         at_root = merged_options(known, storage_options or {})
         lake = super().open(root, database, at_root, recover=recover, group=group, read_slots=read_slots)
-        # What the session knows of the root's bucket is not for tables in others: they are asked for one by one.
+        # The session's options for the root's bucket must not apply to tables in other buckets.
         lake._storage_options = dict(storage_options or {})
         lake._spark = spark
         return lake
@@ -123,12 +125,12 @@ class Lake(LogLake):
         ca_file: str | None = None,
         spark: SparkSession | None = None,
     ) -> Self:
-        """Open the lake whose owner is served at `url`; data and logs are read and written from here.
+        """Connect to the lake of the owner served at `url`. This process reads and writes data and logs itself.
 
-        `storage_options` as in `Snapshot.load`; `spark` is by default the active session. An answer is waited for
-        `timeout_s` seconds, attempts together; that of backfills, releases, repairs and slices of the past ten times as
-        long; waits for locks come on top. A `token` is sent to `https:` addresses and this machine only, unless
-        `allow_http`. `ca_file`: the certificates to trust (PEM), where the server's is signed by none that is known.
+        `storage_options` as in `Snapshot.load`; `spark` is by default the active session. `timeout_s`: seconds to wait
+        for a response, over all attempts. Backfills, releases, repairs and slices of the past have ten times the limit.
+        Waits for locks are added. The client sends `token` to `https:` addresses and to this machine only, unless
+        `allow_http`. `ca_file`: certificates to trust (PEM), if no known authority signed the server's certificate.
         Raises InvalidArgument, NotAuthorized, CommitOwnerUnavailable.
 
         >>> with slackwater.Lake.connect(url, token, spark=spark) as served:
@@ -140,7 +142,7 @@ class Lake(LogLake):
         return lake
 
     def table(self, name: str) -> DeltaTable:
-        """The table `name`. Raises TableNotFound.
+        """Return the table `name`. Raises TableNotFound.
 
         >>> lake.table("stock").toDF().first().qty
         10
@@ -148,7 +150,7 @@ class Lake(LogLake):
         return DeltaTable(self._session(), self._table(name), self._storage_options)
 
     def location(self, name: str) -> str:
-        """The path or URL of the table `name`, for `load` and `save`. Raises TableNotFound.
+        """Return the path or URL of the table `name`, for `load` and `save`. Raises TableNotFound.
 
         >>> spark.read.format("delta").load(lake.location("stock")).columns
         ['sku', 'qty']
@@ -165,12 +167,12 @@ class Lake(LogLake):
         description: str | None = None,
         location: str | os.PathLike[str] | None = None,
     ) -> DeltaTable:
-        """Create the empty table `name`; `schema` is Spark's type, or DDL text (`id BIGINT, day DATE`).
+        """Create the empty table `name`. `schema` is a Spark type or DDL text (`id BIGINT, day DATE`).
 
-        `partition_by`: columns of the top level. `cluster_by`: four columns at most, by dotted paths; not both.
-        `properties`: texts by their keys, which go before the session's defaults. `description`: None for none.
-        `location` is by default the name below the lake's root. Raises TableAlreadyExists for a name or a place that
-        is taken, InvalidArgument and UnsupportedFeature for a table that cannot be.
+        `partition_by`: columns of the top level. `cluster_by`: at most four columns, by dotted paths; excludes
+        `partition_by`. `properties`: texts by their keys; they override the session's defaults. `description`: None for
+        none. `location`: default is the name below the lake's root. Raises TableAlreadyExists if the name or location
+        is taken, InvalidArgument or UnsupportedFeature if the definition is invalid.
 
         >>> lake.create_table("days", "day DATE, n INT", partition_by=["day"]).detail().first().partitionColumns
         ['day']
@@ -202,10 +204,10 @@ class Lake(LogLake):
     ) -> LakeTransaction:
         """Begin a transaction over any of the tables, for the session `spark`, by default the lake's.
 
-        `isolation`: `serializable`, or `snapshot`, where what was read may change meanwhile. `control`: `optimistic`,
-        or `locking`, where a table is locked at its first read or write. `writes` declares tables that will be
-        written: from the first question for the time on they are this transaction's alone. `others`: lakes whose tables
-        take part as well, under their own owners. A lock is waited for `lock_timeout_s` seconds. Raises
+        `isolation`: `serializable`, or `snapshot`, which ignores concurrent changes of rows read. `control`:
+        `optimistic`, or `locking`, which locks a table on its first read or write. `writes` declares tables to be
+        written. The first request for the time reserves these tables for this transaction. `others`: lakes under their
+        own owners, with tables for this transaction. `lock_timeout_s`: seconds to wait for a lock. Raises
         InvalidArgument, TableNotFound.
 
         >>> with lake.transaction(spark) as tx:
@@ -216,10 +218,10 @@ class Lake(LogLake):
         return LakeTransaction(self, spark or self._session(), isolation, control, writes, lock_timeout_s, others)
 
     def run(self, work: Callable[[LakeTransaction], T], retries: int = RETRIES, **options: Any) -> T:
-        """Give what `work(tx)` answers in a transaction that commits; where others were in the way, it is run again.
+        """Run `work(tx)` in a transaction, commit and return the result. Retry after a conflict.
 
-        `options` as `transaction` takes them. `work` is done up to `retries` + 1 times, so it should have no other
-        effects. Raises the last conflict, and every other error at once.
+        `options`: parameters of `transaction`. `work` runs up to `retries` + 1 times and should have no other effects.
+        Raises the last conflict after all retries, and every other error immediately.
 
         >>> lake.run(lambda tx: tx.table("stock").delete("sku = 'A1'"))
         >>> lake.table("stock").toDF().count()
@@ -234,11 +236,11 @@ class Lake(LogLake):
         )
 
     def as_of(self, timestamp: Instant) -> TimeSlice:
-        """Give all tables as they were at one instant: one question to the owner, and the same answer for ever.
+        """Return the consistent state of all tables at one instant, from one owner request. The state never changes.
 
-        `timestamp`: a datetime, a date (its first instant), ISO 8601 text, or ms since the epoch. Text and dates that
-        name no zone are of the session's; datetimes that name none, as PySpark gives them, of this machine's. Raises
-        InvalidArgument for what is no instant, TimestampOutOfRange for one of the future.
+        `timestamp`: a datetime, a date (its first instant), ISO 8601 text, or ms since the epoch. Text and dates
+        without a zone use the session's zone. Datetimes without a zone, as returned by PySpark, use this machine's
+        zone. Raises InvalidArgument if `timestamp` is not an instant, TimestampOutOfRange if it is in the future.
 
         >>> with lake.transaction(spark) as tx:
         ...     tx.table("stock").delete()
@@ -249,9 +251,9 @@ class Lake(LogLake):
         return TimeSlice(self, session, session_instant_ms(session, timestamp))
 
     def history(self, limit: int | None = None) -> DataFrame:  # type: ignore[override]  # as tables are DataFrames here
-        """The transactions of all tables in one order of time, newest first: LAKE_HISTORY_SCHEMA, at most `limit`.
+        """Return at most `limit` transactions of all tables, newest first, with the schema LAKE_HISTORY_SCHEMA.
 
-        Raises InvalidArgument for a `limit` that is no whole number from 0, and what reading logs raises.
+        Raises InvalidArgument if `limit` is not a whole number from 0, and the errors of reading logs.
 
         >>> [dict(row.tables) for row in lake.history(limit=1).collect()]
         [{'stock': 1}]
@@ -268,15 +270,14 @@ class Lake(LogLake):
         user_name: str | None = None,
         retries: int = RETRIES,
     ) -> DataFrame:
-        """Make `tables`, by default all that there were, again what they were at the instant `as_of`, all at once.
+        """Restore `tables`, by default all tables of that instant, to the state at `as_of`, in one transaction.
 
-        `as_of` as the method of that name takes it. One transaction: every table gets a new version with one timestamp,
-        or none does. What was committed since stays in the histories; tables that are newer are left alone. Where
-        others are in the way it is done again, up to `retries` times. `ignore_missing_files`: also where files of then
-        were vacuumed; None: as `spark.sql.files.ignoreMissingFiles` says. `user_metadata`: a text for the histories,
-        `user_name`: who did it; None: as the session says. The answer has one row a table: LAKE_RESTORE_RESULT.
-        Raises TableNotFound, TimestampOutOfRange, DataFileNotFound, InvalidArgument and what every transaction raises:
-        no table is changed then.
+        `as_of`: see the method `as_of`. Every table gets a new version with one timestamp, or none does. Later commits
+        stay in the histories; newer tables stay unchanged. A conflict repeats the restore up to `retries` times.
+        `ignore_missing_files`: restore despite vacuumed files; None uses `spark.sql.files.ignoreMissingFiles`.
+        `user_metadata`: a text for the histories. `user_name`: the user in the histories. None uses the session's
+        settings. The result has one row per table: LAKE_RESTORE_RESULT. Raises TableNotFound, TimestampOutOfRange,
+        DataFileNotFound, InvalidArgument and the errors of every transaction. An error leaves all tables unchanged.
 
         >>> now = lake.run(lambda tx: tx.current_timestamp())
         >>> lake.table("stock").setProperties({"team": "sales"})
@@ -304,14 +305,15 @@ class Lake(LogLake):
         user_metadata: str | None = None,
         user_name: str | None = None,
     ) -> DataFrame:
-        """Make `tables`, by default all that there were, as they were at the instant `as_of`, tables of the lake `to`.
+        """Clone `tables`, by default all tables of that instant, as of `as_of` into the lake `to`.
 
-        `as_of` as the method of that name takes it. `to` is an open lake, or the root of a new one. Nothing is copied:
-        the clones name the files of this lake's tables where they are, and are written to on their own. They are
-        read unless the setting `spark.slackwater.allowPathsOutsideRoot` is false. VACUUM here deletes what only they
-        still need. One table follows the other, and an error names those that are made by then. `user_metadata`: a
-        text for the histories, `user_name`: who did it; None: as the session says. The answer has one row a table:
-        LAKE_CLONE_RESULT. Raises TableNotFound, TableAlreadyExists, TimestampOutOfRange, InvalidArgument.
+        `as_of`: see the method `as_of`. `to` is an open lake, or the root of a new one. The clones refer to the files
+        of this lake's tables, without a copy, and accept their own writes. The setting
+        `spark.slackwater.allowPathsOutsideRoot` must not be false for reads of clones. VACUUM of a source also deletes
+        files still used only by its clone. Tables are cloned one after another; an error names the clones already made.
+        `user_metadata`: a text for the histories. `user_name`: the user in the histories. None uses the session's
+        settings. The result has one row per table: LAKE_CLONE_RESULT. Raises TableNotFound, TableAlreadyExists,
+        TimestampOutOfRange, InvalidArgument.
 
         >>> now = lake.run(lambda tx: tx.current_timestamp())
         >>> [(row.table, row.version) for row in lake.clone(now, path).collect()]
@@ -327,10 +329,9 @@ class Lake(LogLake):
         return result_frame(session, rows, LAKE_CLONE_RESULT, "Lake.clone")
 
     def backfill(self, name: str) -> int:
-        """Put all commits of the table `name` into `_delta_log`; the newest version there.
+        """Copy all commits of the table `name` to `_delta_log`. Return the newest version there.
 
-        Where it lasts, it shows that it goes on. Raises TableNotFound, and StorageError where a commit cannot be put
-        there.
+        Long runs show progress. Raises TableNotFound, and StorageError if a commit cannot be copied.
 
         >>> lake.backfill("stock")
         1
@@ -339,12 +340,12 @@ class Lake(LogLake):
             return super().backfill(name)
 
     def repair(self, name: str | None = None) -> list[str]:
-        """Finish what was cut short with the table `name`, or with all (None): what was done, in words.
+        """Complete interrupted work on the table `name`, or on all tables (None). Return a text for each action.
 
-        Promises and releases are carried out or forgotten, commits of dead processes dropped, ratified ones backfilled,
-        staged files without a record deleted after a time of grace, foreign commits reported. For all, transactions
-        over several lakes that are in doubt are settled too, as far as these lakes are open here. Where it lasts, it
-        shows that it goes on. Raises TableNotFound, StorageError.
+        Ownership proposals and releases are completed or dropped. Commits of crashed processes are dropped, and
+        ratified commits backfilled. Staged files without a record are deleted after a grace period. Foreign commits are
+        reported. For all tables, the call also resolves in-doubt transactions over several lakes, if these lakes are
+        open here. Long runs show progress. Raises TableNotFound, StorageError.
 
         >>> lake.repair("orders")  # all is well
         []
@@ -353,9 +354,9 @@ class Lake(LogLake):
             return super().repair(name)
 
     def attach(self, spark: SparkSession | None = None, name: str = "lake") -> Self:
-        """Let `name` stand for this lake in the session's SQL and names: `lake.flights`, `USE lake`; itself.
+        """Register this lake as `name` in the session's SQL and names: `lake.flights`, `USE lake`. Return the lake.
 
-        `spark` is by default the lake's session. Raises InvalidArgument for a name that stands for another lake.
+        `spark` is by default the lake's session. Raises InvalidArgument if `name` refers to another lake.
 
         >>> attached = lake.attach(spark)
         >>> spark.sql("SELECT qty FROM lake.stock").first().qty
@@ -366,9 +367,9 @@ class Lake(LogLake):
         return self
 
     def detach(self, spark: SparkSession | None = None) -> None:
-        """Forget its names in the session `spark`, by default the lake's.
+        """Remove the lake's names from the session `spark`, by default the lake's.
 
-        Raises OperationNotAllowed while a transaction that SQL began is open there.
+        Raises OperationNotAllowed if a transaction begun in SQL is open in the session.
 
         >>> shop = lake.attach(spark, "shop")
         >>> spark.table("shop.stock").columns
@@ -378,10 +379,10 @@ class Lake(LogLake):
         detach(spark or self._session(), self)
 
     def close(self) -> None:
-        """Backfill what this process committed, and let go of the owner and its tables.
+        """Backfill the commits of this process, and release the owner and its tables.
 
-        Sessions forget its names, and transactions that SQL began are rolled back. What the lake is asked for
-        afterwards raises InvalidArgument.
+        Sessions lose the lake's names, and transactions begun in SQL are rolled back. Every later use of the lake
+        raises InvalidArgument.
 
         >>> opened = slackwater.Lake.open(path, spark=spark)
         >>> opened.close()
@@ -409,7 +410,7 @@ class Lake(LogLake):
         return self._spark or SparkSession.getActiveSession()
 
     def _running_session(self) -> SparkSession | None:
-        """The session that shows the progress of work that needs no Spark; None once it was stopped."""
+        """Return the session for progress display of work without Spark, or None if the session was stopped."""
         session = self._known_session()
         return None if session is None or is_stopped(session) else session
 

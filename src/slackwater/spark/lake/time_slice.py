@@ -1,4 +1,4 @@
-"""Time travel over all tables of a lake with Spark: one state of them, and what was done to them.
+"""Time slices and history of a lake, with Spark.
 
 Source: paper §1 (timeslice); docs/time-travel.md.
 """
@@ -41,16 +41,16 @@ LAKE_HISTORY_SCHEMA = (
     .add("userMetadata", _TEXTS)
     .add("engineInfo", _TEXTS)
 )
-"""The columns of `Lake.history`: one row for each transaction, its maps by the names of the tables.
+"""The columns of `Lake.history`: one row for each transaction, with maps by table name.
 
-`tables` are the versions that it made. `transactionId` is NULL, and the row of one table, where the writer gave none.
+`tables` are the new versions. Without a recorded id, `transactionId` is NULL and the row has a single table.
 """
 
 _SHOWN = ("timestamp", "tables", "operations", "operationMetrics", "userMetadata", "transactionId")
 
 
 class TimeSlice(LogTimeSlice):
-    """The tables of a lake as they were at one instant, for a session; `Lake.as_of` gives it.
+    """The tables of a lake as of one instant, for a session. `Lake.as_of` returns it.
 
     >>> with lake.transaction(spark) as tx:
     ...     tx.table("stock").delete()
@@ -64,7 +64,7 @@ class TimeSlice(LogTimeSlice):
         self._spark = spark
 
     def table(self, name: str) -> TimeSliceTable:
-        """The table `name` as it was. Raises as `snapshot`.
+        """Return the table `name` as of the instant. Raises as `snapshot`.
 
         >>> now = lake.run(lambda tx: tx.current_timestamp())
         >>> lake.as_of(now).table("stock").version
@@ -74,7 +74,7 @@ class TimeSlice(LogTimeSlice):
 
 
 class TimeSliceTable(DeltaTable):
-    """A table as it was at the instant of a time slice: it is read as any DeltaTable is, and cannot be changed.
+    """A read-only DeltaTable as of the instant of a time slice.
 
     >>> with lake.transaction(spark) as tx:
     ...     tx.table("stock").delete()
@@ -97,14 +97,14 @@ class TimeSliceTable(DeltaTable):
 
     @property
     def version(self) -> int:
-        """The version that was the newest then."""
+        """The newest version at the instant."""
         return self._slice.version
 
     def toDF(self, **options: Any) -> DataFrame:
-        """The rows that `versionAsOf` reads of the version then.
+        """Return the rows of the version, as `versionAsOf` does.
 
-        `options` as `spark.read` takes them: `rowTracking`, `allowPathsOutsideRoot`, `replay`, `rows`. Raises
-        InvalidArgument for options that name another version, DataFileNotFound where files of then were vacuumed.
+        `options` as in `spark.read`: `rowTracking`, `allowPathsOutsideRoot`, `replay`, `rows`. Raises InvalidArgument
+        if the options select another version, DataFileNotFound if required files were vacuumed.
 
         >>> now = lake.run(lambda tx: tx.current_timestamp())
         >>> lake.as_of(now).table("stock").toDF().first().qty
@@ -143,7 +143,7 @@ class TimeSliceTable(DeltaTable):
 
 
 def history_frame(spark: SparkSession, commits: Sequence[LakeCommit]) -> DataFrame:
-    """Transactions as LAKE_HISTORY_SCHEMA, in their order."""
+    """Return the transactions in their order, with the schema LAKE_HISTORY_SCHEMA."""
     rows = [
         (
             commit.timestamp,

@@ -1,4 +1,4 @@
-"""Transactions over many tables, with Spark: their tables as DeltaTables, and as DataFrames of one state of all.
+"""Multi-table transactions with Spark: DeltaTables and DataFrames of one consistent state.
 
 Source: docs/transactions.md.
 """
@@ -32,10 +32,10 @@ from slackwater.transaction.commit_result import CommitResult
 
 
 class LakeTransaction(LogTransaction):
-    """A transaction whose tables are read and written with Spark.
+    """A transaction with reads and writes by Spark.
 
-    DataFrames of its tables are of the state that it sees when they are made. Days are those of the session's zone.
-    What expressions and rules of its tables ask the clock for, it answers; a DataFrame that asks is refused.
+    A DataFrame shows the transaction's state at its creation. Days are in the session's zone. The transaction supplies
+    the time for expressions and rules of its tables. A DataFrame with a request for Spark's clock is rejected.
 
     >>> orders = spark.createDataFrame([("A1",)], "sku STRING")
     >>> with lake.transaction(spark) as tx:
@@ -66,9 +66,9 @@ class LakeTransaction(LogTransaction):
         return session_zone(self.spark)
 
     def table(self, name: str) -> TransactionTable:
-        """The table `name` as it was when the transaction began, with what the transaction did to it.
+        """Return the table `name` as of the transaction's begin, plus the transaction's own changes.
 
-        Raises TableNotFound; with control `locking`, what `lock` raises.
+        Raises TableNotFound; with control `locking`, the errors of `lock`.
 
         >>> with lake.transaction(spark) as tx:
         ...     tx.table("stock").setProperties({"team": "sales"})
@@ -82,9 +82,9 @@ class LakeTransaction(LogTransaction):
 
 
 class TransactionTable(DeltaTable):
-    """A table in a transaction: nothing that is done to it is seen by others before the transaction commits.
+    """A table in a transaction. Its changes become visible to other transactions at the commit.
 
-    The time that conditions and values of its changes ask for is the transaction's.
+    Conditions and values of its changes use the transaction's time.
 
     >>> with lake.transaction(spark) as tx:
     ...     tx.table("stock").append(spark.createDataFrame([("B2", 5)], "sku STRING, qty INT"))
@@ -100,7 +100,7 @@ class TransactionTable(DeltaTable):
         self._time = TransactionTime(transaction)
 
     def _card(self) -> Markup:
-        # What the transaction depends on stays unchanged: this is no read.
+        # A display is not recorded as a read.
         branch = self._transaction.reading(self._name)
         marks = [badge("written in this transaction" if branch.is_written else "in a transaction", "accent")]
         return snapshot_card(branch.snapshot, type(self).__name__, self._name, marks)
@@ -109,9 +109,9 @@ class TransactionTable(DeltaTable):
         return f"{self._name} in transaction {self._transaction.id}"
 
     def append(self, frame: DataFrame, **options: Any) -> None:
-        """Add the rows of `frame`; `options` as `df.write.option` takes them (`mergeSchema=True`). Raises as `save`.
+        """Append the rows of `frame`. `options` as in `df.write.option` (`mergeSchema=True`). Raises as `save`.
 
-        Raises InvalidArgument for rows that ask Spark's clock.
+        Raises InvalidArgument if rows use Spark's clock.
 
         >>> with lake.transaction(spark) as tx:
         ...     tx.table("stock").append(spark.createDataFrame([("B2", 5)], "sku STRING, qty INT"))
@@ -121,7 +121,7 @@ class TransactionTable(DeltaTable):
         self._save(frame, "append", options)
 
     def overwrite(self, frame: DataFrame, **options: Any) -> None:
-        """Replace all rows by those of `frame`, or those that `replaceWhere="…"` names; `options` as in `append`.
+        """Replace all rows, or the rows of `replaceWhere="…"`, by the rows of `frame`. `options` as in `append`.
 
         Raises as `append`.
 
@@ -134,10 +134,10 @@ class TransactionTable(DeltaTable):
         self._save(frame, "overwrite", options)
 
     def toDF(self, **options: Any) -> DataFrame:
-        """The rows, all of them, on each of which the transaction depends then. `where` reads less.
+        """Return all rows, and record a read of the whole table. `where` reads less.
 
-        `options` as `spark.read` takes them: `rowTracking`, `allowPathsOutsideRoot`, `replay`, `rows`. Raises
-        InvalidArgument for options that name another version.
+        `options` as in `spark.read`: `rowTracking`, `allowPathsOutsideRoot`, `replay`, `rows`. Raises InvalidArgument
+        if the options select another version.
 
         >>> with lake.transaction(spark) as tx:
         ...     tx.table("stock").toDF().first().qty
@@ -149,9 +149,9 @@ class TransactionTable(DeltaTable):
         return self._framed(scan.dataframe())
 
     def where(self, condition: str | Column, **options: Any) -> DataFrame:
-        """The rows for which `condition`, SQL text or a Column, is true; the transaction depends on these alone.
+        """Return the rows matching `condition`, SQL text or a Column, and record a read of these rows only.
 
-        `options` as in `toDF`. Raises as that does, and InvalidArgument for a condition that asks Spark's clock.
+        `options` as in `toDF`. Raises as `toDF`, and InvalidArgument if `condition` uses Spark's clock.
 
         >>> with lake.transaction(spark) as tx:
         ...     tx.table("stock").where("sku = 'A1'").first().qty
@@ -161,13 +161,13 @@ class TransactionTable(DeltaTable):
         scan = self._scan(table.snapshot, options)
         condition = self._timed(table).condition(condition)
         frame = self._framed(scan.dataframe()).where(condition)
-        # A condition that Spark refuses was not read by.
+        # Resolve first, so that an invalid condition is not recorded as a read.
         _ = frame.schema
         table.read(scan.predicate(condition))
         return frame
 
     def alias(self, aliasName: str) -> DeltaTable:
-        """The same table, whose `toDF` is known as `aliasName`.
+        """Return the table with `toDF` under the name `aliasName`.
 
         >>> with lake.transaction(spark) as tx:
         ...     tx.table("stock").alias("s").toDF().select("s.qty").columns

@@ -1,4 +1,4 @@
-"""The time of a transaction in what is done within it: its own timestamp, never the clock of Spark.
+"""Transaction time in SQL expressions: the transaction timestamp replaces Spark's clock.
 
 Source: paper §1, §3.2.1 (CURRENT_DATE, CURRENT_TIME, CURRENT_TIMESTAMP: the answer narrows the range).
 """
@@ -36,20 +36,23 @@ _DIGITS = 3
 
 
 class TransactionTime:
-    """What time it is in one transaction, as SQL and in expressions."""
+    """The current time of a transaction, as SQL literals and in expressions."""
 
     def __init__(self, transaction: LogTransaction) -> None:
-        # What is read for a transaction may keep this, and is kept by what outlives the transaction.
+        # A weak reference, because readers hold this object and can outlive the transaction.
         self._transaction = weakref.ref(transaction)
 
     @staticmethod
     def of(table: Table) -> TransactionTime | None:
-        """That of the transaction which `table` is part of; None for a table as everybody sees it."""
+        """Return the time of the transaction of `table`, or None if `table` is outside a transaction."""
         transaction = None if table.branch is None else table.branch.transaction()
         return TransactionTime(transaction) if isinstance(transaction, LogTransaction) else None
 
     def answer(self, function: str, digits: int) -> str:
-        """A SQL literal for what `function` of SQL answers; its range narrows by that, and raises as that does."""
+        """Return a SQL literal for the value of the SQL function `function`, and narrow the timestamp range.
+
+        Raises TransactionEnded, TimestampConflict.
+        """
         asked = self._transaction()
         if asked is None:
             raise TransactionEnded("the transaction is gone: begin another one")
@@ -66,26 +69,26 @@ class TransactionTime:
         return f"TIMESTAMP '{now.isoformat(' ', 'milliseconds')}'"
 
     def in_text(self, sql: str, columns: Collection[str]) -> str:
-        """SQL text with the transaction's time where it asks for the time; `columns` are those in sight.
+        """Replace time functions in SQL text by the transaction's time. `columns` are the visible columns.
 
-        Raises InvalidArgument for `TIMESTAMP 'now'` and its kind, and TimestampConflict.
+        Raises InvalidArgument for `TIMESTAMP 'now'` and similar literals, and TimestampConflict.
         """
         _require_no_moment(sql)
         return replaced_in_text(sql, self.answer, {name.lower() for name in columns})
 
     def given(self, expression: str | Column, columns: Collection[str]) -> str | Column:
-        """As `in_text`, for text or a Column."""
+        """Replace time functions in text or a Column, as `in_text`."""
         if isinstance(expression, str):
             return self.in_text(expression, columns)
         _require_no_moment(str(expression))
         return replaced_in_column(expression, self.answer, {name.lower() for name in columns})
 
     def of_rules(self, rules: WriteExpressions, schema: StructType) -> WriteExpressions:
-        """`rules` whose expressions are as of the transaction."""
+        """Return `rules` with expressions evaluated at the transaction's time."""
         return replace(rules, timed=partial(self.in_text, columns=schema.names))
 
     def require_rules(self, rules: WriteExpressions, schema: StructType, spark: SparkSession) -> None:
-        """Raise InvalidArgument where `rules` ask Spark's clock in a way that is not answered by the transaction."""
+        """Raise InvalidArgument if `rules` use Spark's clock in a form not replaceable by the transaction's time."""
         checks = [rule.sql for rule in rules.checks] + [rule.sql for rule in rules.invariants]
         columns = [F.expr(rules.timed(sql)) for sql in checks if self._is_doubtful(sql, schema)]
         made = [(rule.name, rule.sql) for rule in rules.generated] + [(rule.name, rule.sql) for rule in rules.defaults]
@@ -98,27 +101,30 @@ class TransactionTime:
             self.require(nothing.select(*columns), "a default, a generated column or a constraint of the table")
 
     def _is_doubtful(self, sql: str, schema: StructType) -> bool:
-        """Whether only the analysed plan can tell; the transaction is not asked for that."""
+        """Return whether only the analysed plan can decide. The transaction's range stays unchanged."""
         names = {name.lower() for name in schema.names}
         left = replaced_in_text(sql, lambda *_: "0", names)
         return _QUOTED_MOMENT.search(sql) is not None or is_time_dependent(left)
 
     def require(self, frame: DataFrame, what: str) -> None:
-        """Raise InvalidArgument where `frame` asks Spark's clock, as far as its analysed plan shows that."""
+        """Raise InvalidArgument if the analysed plan of `frame` uses Spark's clock."""
         if plan_is_time_dependent(analysed_text(frame)):
             raise InvalidArgument(_refusal(what))
 
 
 @dataclass(frozen=True)
 class TimedExpressions:
-    """Expressions of a user over a table of a transaction: with its time, or refused. `target` has no rows."""
+    """User expressions over a table, with the transaction's time or rejected. `target` has no rows."""
 
     time: TransactionTime
     schema: StructType
     target: DataFrame
 
     def condition(self, given: Any) -> Any:
-        """A condition on rows of the table; what is none passes unchanged: the operation checks it."""
+        """Return a condition with the transaction's time.
+
+        Values other than text and Columns pass unchanged, because the operation checks them.
+        """
         if not isinstance(given, (str, Column)):
             return given
         found = self.time.given(given, self.schema.names)
@@ -126,13 +132,13 @@ class TimedExpressions:
         return found
 
     def assignments(self, given: Mapping[str, str | Column]) -> dict[str, str | Column]:
-        """The values of an UPDATE."""
+        """Return the values of an UPDATE with the transaction's time."""
         found = self._values(given, self.schema.names)
         self._require(self.target, self._stored(found))
         return found
 
     def merge(self, builder: DeltaMergeBuilder) -> DeltaMergeBuilder:
-        """A MERGE, its source included."""
+        """Return a MERGE with the transaction's time, after a check of its source."""
         source = builder.source
         self.time.require(source, "the source of MERGE")
         names = (*self.schema.names, *source.columns)
@@ -152,7 +158,7 @@ class TimedExpressions:
         return {key: self.time.given(value, names) for key, value in given.items()}
 
     def _stored(self, values: Mapping[str, str | Column]) -> list[Column]:
-        """The values as their columns hold them: a text that is stored as a time may be `now`."""
+        """Return the values cast to their columns' types, because the text `now` becomes a time by the cast."""
         found = []
         for key, value in values.items():
             if isinstance(value, str) and value.strip().upper() == "DEFAULT":
@@ -161,7 +167,7 @@ class TimedExpressions:
             try:
                 path = parse_column_path(key)[-1:]
             except InvalidArgument:
-                # The operation that does the assignment says what is wrong with it.
+                # The assignment itself reports the invalid column.
                 continue
             if has_path(self.schema, path):
                 column = column.cast(to_spark_type(resolve_path(self.schema, path)[1]))
@@ -176,7 +182,7 @@ class TimedExpressions:
             except (AnalysisException, ParseException) as error:
                 if isinstance(error, SlackwaterError):
                     raise
-                # What Spark cannot resolve is never evaluated: it is refused for that, in words of who wrote it.
+                # Skip unresolvable expressions, because the operation rejects them with the user's own text.
                 continue
 
 
