@@ -1,1 +1,1 @@
-"""Tables as transaction-time relations: every version of every row."""
+"""Transaction-time relations: every version of every row of a table."""

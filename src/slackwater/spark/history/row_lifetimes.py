@@ -1,7 +1,7 @@
-"""The lifetimes of rows as a Spark plan: data files with their lifetimes, and what goes on in another file.
+"""Row lifetimes as a Spark plan: data files with lifetimes, and row versions continued in other files.
 
-Each file is read once. The rows that deletion vectors ever hid find their class by bits: a class is a number, and the
-bits of that number are bitmaps over the file's rows. Source: delta-protocol.md "Row Tracking", "Deletion Vectors".
+Each file is read once. A row once hidden by a deletion vector has a class, a number. Each bit of the class numbers is a
+bitmap over the file's rows. Source: delta-protocol.md "Row Tracking", "Deletion Vectors".
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _CHUNK_KEY = "__slackwater_chunk_key"
 _ISLAND, _BEGINS = "__slackwater_island", "__slackwater_begins"
 _CHUNK_WORDS = CHUNK_ROWS // 64
 _CHUNK_BITS = CHUNK_ROWS.bit_length() - 1
-# A key is the file's number of 32 bits, and the chunk's or the class's of 31.
+# A key combines the file's number (32 bits) and the number of the chunk or class (31 bits).
 _KEY_BITS = 31
 
 
 def row_lifetimes(
     scan: TableScan, lifetimes: Sequence[FileLifetime], first_ms: int, last_ms: int, wanted: Column | None = None
 ) -> DataFrame:
-    """Every version of every row for which `wanted` holds, with ROW_ID, ROW_COMMIT_VERSION, START and END.
+    """Return every version of the rows matching `wanted`, with ROW_ID, ROW_COMMIT_VERSION, START and END.
 
-    Files that nothing in `[first_ms, last_ms]` depends on are left out; other versions may be in. `scan` is one with
-    row tracking. Raises DataFileNotFound, PathNotAllowed, CorruptLog.
+    Files irrelevant to `[first_ms, last_ms]` are omitted; versions outside the period may be included. `lifetimes` are
+    the files. `scan` must have row tracking. Raises DataFileNotFound, PathNotAllowed, CorruptLog.
     """
     linked = [lifetime for lifetime in lifetimes if lifetime.may_continue]
     alone = [
@@ -71,7 +71,7 @@ def _of_files(scan: TableScan, lifetimes: Sequence[FileLifetime], wanted: Column
 
 
 def _layers(scan: TableScan, lifetimes: Sequence[FileLifetime]) -> list[dict[str, FileLifetime]]:
-    """Files by their path, those with classes apart; one that occurs under two identities is in two layers."""
+    """Return the files by path, files with classes separately. A file with two identities is in two layers."""
     layers: list[tuple[bool, dict[str, FileLifetime]]] = []
     for lifetime in lifetimes:
         path, has_classes = scan.locations.relative(lifetime.path), bool(lifetime.classes)
@@ -106,7 +106,7 @@ def _of_layer(scan: TableScan, layer: Mapping[str, FileLifetime]) -> DataFrame:
 
 
 def _intervals(spark: SparkSession, numbered: Sequence[tuple[int, FileLifetime]]) -> DataFrame:
-    """One row for each interval of each class of each file; class 0 is of the rows that were never hidden."""
+    """Return a row for each interval of each class of each file. Class 0 contains the rows never hidden."""
     rows = [
         (number << _KEY_BITS | code, start, end)
         for number, lifetime in numbered
@@ -121,7 +121,7 @@ def _intervals(spark: SparkSession, numbered: Sequence[tuple[int, FileLifetime]]
 def _with_class(
     spark: SparkSession, frame: DataFrame, number: Column, numbered: Sequence[tuple[int, FileLifetime]]
 ) -> tuple[DataFrame, Column]:
-    """`frame` (with ROW), and what is the class of a row in its file: a number from 0."""
+    """Return `frame` (with ROW), and a column with the class of a row in its file: a number from 0."""
     planes = max(len(lifetime.classes) for _, lifetime in numbered).bit_length()
     side = F.broadcast(spark.createDataFrame(_class_words(numbered, planes)))
     key = F.shiftleft(number, _KEY_BITS).bitwiseOR(F.shiftright(ROW, _CHUNK_BITS))
@@ -135,7 +135,7 @@ def _with_class(
 
 
 def _class_words(numbered: Sequence[tuple[int, FileLifetime]], planes: int) -> pa.Table:
-    """For each chunk with a row in a class the words of each bit of the classes' numbers, one plane after the other."""
+    """Return the bitmap words of the class numbers for each chunk with a classified row, one plane after another."""
     keys: list[int] = []
     words: list[npt.NDArray[np.int64]] = []
     for number, lifetime in numbered:
@@ -156,7 +156,7 @@ def _class_words(numbered: Sequence[tuple[int, FileLifetime]], planes: int) -> p
 
 
 def _continued(frame: DataFrame) -> DataFrame:
-    """One row for each time that a version of a row went on without a gap, whichever files it was in."""
+    """Merge gapless lifetimes of a row version, across files, into one row."""
     version = Window.partitionBy(ROW_ID, ROW_COMMIT_VERSION)
     in_order = version.orderBy(START, END)
     begins = F.coalesce(F.lag(END).over(in_order) != F.col(START), F.lit(True))

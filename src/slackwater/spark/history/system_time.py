@@ -1,6 +1,6 @@
-"""A table as a transaction-time relation: every version of its rows, with when it was current.
+"""Transaction-time relation of a table: every version of its rows, with its period.
 
-SQL:2011's `FOR SYSTEM_TIME AS OF`, `FROM … TO`, `BETWEEN … AND` and all of it, over the data files of all versions.
+Supports `FOR SYSTEM_TIME AS OF`, `FROM … TO`, `BETWEEN … AND` and ALL of SQL:2011, over the data files of all versions.
 Source: paper §1 (transaction-time relations); SQL:2011 Part 2, 7.6 <table reference>; docs/time-travel.md.
 """
 
@@ -39,12 +39,12 @@ _NEVER_MS, _FIRST_MS, _LAST_MS = -1, 0, FOREVER_MS - 1
 
 
 class SystemTimeRelation:
-    """The versions of a table's rows; `DeltaTable.system_time` gives it.
+    """The versions of a table's rows, returned by `DeltaTable.system_time`.
 
-    DataFrames have the table's columns, with their present names and types, and `system_start`, `system_end`: the row
-    was current in `[system_start, system_end)`, times of commits; NULL is the end of what is current. A version of a
-    row is what it was from one insert or update to the next update or delete; where files were rearranged it goes on.
-    What was there before the coverage begins (`since`) starts then. Each call reads the table anew.
+    DataFrames have the table's columns, with current names and types, plus `system_start` and `system_end`: the row was
+    current in `[system_start, system_end)`. Both are commit times; `system_end` is NULL for current rows. A row version
+    lasts from an insert or update to the next update or delete. Rearranged files do not end a version. Versions older
+    than the coverage (`since`) start at its begin. Each call reads the table again.
 
     >>> lake.table("stock").update("sku = 'A1'", {"qty": "7"})
     >>> versions = lake.table("stock").system_time().changes({"sku": "A1"})
@@ -61,9 +61,9 @@ class SystemTimeRelation:
         allow_outside_root: bool = False,
         place: str = "a table",
     ) -> None:
-        """`latest` gives the newest version; `row_tracking` adds `_row_id` and `_row_commit_version`.
+        """`latest` returns the newest version. `row_tracking` adds `_row_id` and `_row_commit_version`.
 
-        `place` is what people know the table by.
+        `place` is the display name of the table.
         """
         self._spark = spark
         self._latest = latest
@@ -80,7 +80,7 @@ class SystemTimeRelation:
         return card_or_reason("SystemTime", self._place, self._card)
 
     def _card(self) -> Markup:
-        """What can be asked of it; one look at the log."""
+        """Return an overview of the methods. Reads the log once."""
         snapshot = self._latest()
         since = "as far back as rows can be followed" if self._since_ms is None else format_ms(self._since_ms)
         problem = _problem(snapshot)
@@ -102,15 +102,15 @@ class SystemTimeRelation:
 
     @property
     def since(self) -> dt.datetime:
-        """From when on every change is known: UTC.
+        """Begin of the coverage in UTC: from then on, every change is known.
 
-        That is from the first version, or from when the table got row tracking and in-commit timestamps, from a change
-        of the schema that cannot be read across, from where the log was cleaned up to, or from what was asked for.
+        The begin is the latest of: the first version; the activation of row tracking and in-commit timestamps; the last
+        incompatible schema change; the end of log cleanup; the requested start.
         """
         return at_ms(self._covered(self._newest())[0].timestamp_ms)
 
     def toDF(self) -> DataFrame:  # noqa: N802  (as DeltaTable's)
-        """The versions of all rows. Raises as `all`.
+        """Return the versions of all rows. Raises as `all`.
 
         >>> lake.table("stock").system_time().toDF().columns
         ['sku', 'qty', 'system_start', 'system_end']
@@ -118,10 +118,13 @@ class SystemTimeRelation:
         return self.all()
 
     def all(self) -> DataFrame:
-        """The versions of all rows.
+        """Return the versions of all rows.
 
-        Raises OperationNotAllowed where the table has no row tracking or no in-commit timestamps, naming the property,
-        DataFileNotFound where files of former versions were vacuumed, CorruptTable.
+        Raises:
+            OperationNotAllowed: If the table lacks row tracking or in-commit timestamps. The message names the
+                property.
+            DataFileNotFound: If files of former versions were vacuumed.
+            CorruptTable: If the log is invalid.
 
         >>> lake.table("stock").update("sku = 'A1'", {"qty": "7"})
         >>> sorted((row.qty, row.system_end is None) for row in lake.table("stock").system_time().all().collect())
@@ -130,10 +133,10 @@ class SystemTimeRelation:
         return self._selected(self._newest(), _FIRST_MS, _LAST_MS)
 
     def as_of(self, timestamp: Instant) -> DataFrame:
-        """The rows that were current at `timestamp`: the table as it was, with the periods of its rows.
+        """Return the rows current at `timestamp`, with their periods.
 
-        Instants are as `Lake.as_of` takes them. Raises TimestampOutOfRange for one of the future or before the
-        coverage, and as `all`.
+        Instants have the types of `Lake.as_of`. Raises TimestampOutOfRange if `timestamp` is in the future or before
+        the coverage, and as `all`.
 
         >>> now = lake.run(lambda tx: tx.current_timestamp())
         >>> [row.qty for row in lake.table("stock").system_time().as_of(now).collect()]
@@ -143,9 +146,9 @@ class SystemTimeRelation:
         return self._selected(self._settled(at), at, at, is_instant=True)
 
     def from_to(self, start: Instant, end: Instant) -> DataFrame:
-        """The versions that were current at some time in `[start, end)`; an empty period has none.
+        """Return the versions current at any time in `[start, end)`. An empty period has no versions.
 
-        An `end` in the future is now. Raises InvalidArgument for an end before the start, and as `as_of` for `start`.
+        A future `end` means now. Raises InvalidArgument if `end` is before `start`, and as `as_of` for `start`.
 
         >>> now = lake.run(lambda tx: tx.current_timestamp())
         >>> [row.qty for row in lake.table("stock").system_time(since=now).from_to(now, now).collect()]  # of no time
@@ -157,7 +160,7 @@ class SystemTimeRelation:
         return self._selected(self._settled(first, last - 1), first, last - 1)
 
     def between(self, start: Instant, end: Instant) -> DataFrame:
-        """The versions that were current at some time from `start` to `end`, both inclusive. Raises as `from_to`.
+        """Return the versions current at any time from `start` to `end`, both inclusive. Raises as `from_to`.
 
         >>> now = lake.run(lambda tx: tx.current_timestamp())
         >>> [row.qty for row in lake.table("stock").system_time().between(now, now).collect()]
@@ -167,13 +170,12 @@ class SystemTimeRelation:
         return self._selected(self._settled(first, last), first, last)
 
     def changes(self, key: str | Sequence[str] | Mapping[str, Any]) -> DataFrame:
-        """The versions of the rows with a key, in order of time.
+        """Return the versions of the rows with a key, ordered by the key, then by time.
 
-        `key`: values by names, as in `{"sku": "A1"}`; a name or names alone: the rows of all keys. The names are of
-        columns that say which row it is, whatever its row id: what ends as another begins was updated, also by an
-        overwrite. `started_by` is `insert` or `update` (NULL where that was before the coverage), `ended_by` `update`
-        or `delete` (NULL for what is current). Ordered by the key, then by time. Raises InvalidArgument for names that
-        are no column's, and as `all`.
+        `key`: values by names, such as `{"sku": "A1"}`; a name or a list of names selects all keys. The key columns
+        identify a row, independent of its row id. If one version begins when another ends, the row was updated, also by
+        an overwrite. `started_by` is `insert` or `update` (NULL before the coverage). `ended_by` is `update` or
+        `delete` (NULL for current rows). Raises InvalidArgument if a name is not a column, and as `all`.
 
         >>> versions = lake.table("stock").system_time().changes({"sku": "A1"})
         >>> [(row.qty, row.started_by, row.ended_by) for row in versions.collect()]
@@ -201,10 +203,10 @@ class SystemTimeRelation:
         return self._shown(snapshot, told, STARTED_BY, ENDED_BY).orderBy(*columns, SYSTEM_START)
 
     def draw(self, key: str | Sequence[str] | Mapping[str, Any]) -> RowHistory:
-        """The versions of `changes(key)` as bars on an axis of time, which notebooks show and `save("x.html")` writes.
+        """Return the versions of `changes(key)` as bars on a time axis, for notebooks and `save("x.html")`.
 
-        `key` as in `changes`. Each key is a lane; 40 keys and 2000 versions at most, the first in order. Raises as
-        `changes`.
+        `key` as in `changes`. Each key is a lane; the picture contains at most the first 40 keys and 2000 versions.
+        Raises as `changes`.
 
         >>> lake.table("stock").update("sku = 'A1'", {"qty": "7"})
         >>> drawn = lake.table("stock").system_time().draw({"sku": "A1"})
@@ -255,13 +257,13 @@ class SystemTimeRelation:
         return snapshot
 
     def _settled(self, first_ms: int, last_ms: int | None = None) -> Snapshot:
-        """A version of the table that nothing will be before: not at `first_ms`, and not at `last_ms` if that has come.
+        """Return a version with final history at `first_ms`, and at `last_ms` if the instant has passed.
 
-        Of a table with a commit owner, no commit can get a timestamp up to then any more.
+        In a table with a commit owner, no later commit gets a timestamp up to these instants.
         """
         snapshot = self._newest()
         for at, may_be_later in ((first_ms, False), (last_ms, True)):
-            # The timestamps of a table only rise.
+            # The timestamps of a table only rise, so an older instant is final.
             if at is None or at < snapshot.timestamp_ms:
                 continue
             owned = snapshot.table.owned
@@ -283,7 +285,7 @@ class SystemTimeRelation:
 
     def _selected(self, snapshot: Snapshot, first_ms: int, last_ms: int, is_instant: bool = False) -> DataFrame:
         coverage, lifetimes = self._covered(snapshot)
-        # Before the first version of a table there were no rows: that is known, too.
+        # Before the first version a table has no rows, so this period is covered.
         is_known = coverage.version == 0 and not is_instant
         if first_ms < coverage.timestamp_ms and first_ms > _FIRST_MS and not is_known:
             raise TimestampOutOfRange(not_covered(snapshot.store.root_url, first_ms, coverage))
@@ -297,7 +299,7 @@ class SystemTimeRelation:
         last_ms: int,
         wanted: Column | None = None,
     ) -> DataFrame:
-        """The versions for which `wanted` holds and that were current in `[first_ms, last_ms]`, with START and END."""
+        """Return the versions matching `wanted` and current in `[first_ms, last_ms]`, with START and END."""
         options = ScanOptions(row_tracking=True, allow_paths_outside_root=self._allow_outside_root)
         scan = TableScan(self._spark, snapshot, options)
         try:
@@ -318,7 +320,10 @@ class SystemTimeRelation:
 
 
 def _literal(value: Any) -> Any:
-    """`value` for a comparison; a datetime without a zone is one of the session's, and in no zone for timestamp_ntz."""
+    """Return `value` for a comparison. A datetime without a zone becomes TIMESTAMP_NTZ.
+
+    Spark compares TIMESTAMP_NTZ with timestamps in the session's zone.
+    """
     if isinstance(value, dt.datetime) and value.tzinfo is None:
         return F.lit(value.isoformat(" ")).cast("timestamp_ntz")
     return value
@@ -350,7 +355,7 @@ def _require_free(snapshot: Snapshot, *names: str) -> None:
 
 
 def _problem(snapshot: Snapshot) -> str | None:
-    """Why the versions of the rows of the table cannot be told; None where they can."""
+    """Return the reason for missing row versions of the table, or None."""
     try:
         require_enabled(snapshot)
     except OperationNotAllowed as error:
