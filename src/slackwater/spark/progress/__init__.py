@@ -1,1 +1,1 @@
-"""What long work tells meanwhile: a line on a terminal or below a cell, with the tasks that Spark says are done."""
+"""Progress of long operations: a line on a terminal or below a notebook cell, with finished Spark tasks."""

@@ -1,6 +1,6 @@
-"""Progress below the running cell of a notebook: one display that is drawn anew in place, without a script.
+"""Progress below the running cell of a notebook: one display, updated in place, without a script.
 
-IPython is used only where other code has imported it: outside of a notebook there is no cell.
+IPython is used only if other code has imported it: without IPython there is no cell.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from slackwater.html.components import bar
 from slackwater.html.element import Markup, element, style_sheet
 from slackwater.html.theme import SCOPE, css
 
-# What is over sooner is not worth a line that comes and goes.
+# Shorter work shows no line, because the line would only flicker.
 _LASTING_S = 0.5
 
 
 class Cell(Protocol):
-    """Where a notebook shows something that may be replaced."""
+    """Replaceable output of a notebook cell."""
 
     def show(self, shown: Mapping[str, str]) -> None:
-        """Show one thing in several forms, by their media types; what was shown before is replaced."""
+        """Show one object in several forms, by media type. Replaces the previous output."""
         ...
 
 
 def running_cell() -> Cell | None:
-    """The cell that is running in this process, where a notebook's kernel runs it."""
+    """Return the running cell of this process, or None if no notebook kernel runs."""
     ipython = sys.modules.get("IPython")
     if ipython is None:
         return None
     shell = ipython.get_ipython()
-    # A shell on a terminal has no kernel.
+    # An IPython terminal has no kernel.
     return _IPythonCell() if getattr(shell, "kernel", None) is not None else None
 
 
@@ -48,10 +48,10 @@ class _IPythonCell:
 
 
 class NotebookLine:
-    """A line below a cell, drawn by `refresh` once the work has lasted `_LASTING_S`; has the methods of Rich's Live.
+    """A line below a cell, drawn by `refresh` after `_LASTING_S` seconds. Has the methods of Rich's Live.
 
-    `line` gives what it says now: the operation, its parts, and how much of it is done (0 to 1, None: not known).
-    `since` gives the seconds for which the work goes on.
+    `line` returns the operation, its parts, and the finished fraction (0 to 1, None: unknown). `since` returns the
+    elapsed seconds.
     """
 
     def __init__(
@@ -64,23 +64,23 @@ class NotebookLine:
         self.is_started = False
 
     def start(self) -> None:
-        """Something may be drawn from now on."""
+        """Allow drawing from now on."""
         self.is_started = True
 
     def refresh(self) -> None:
-        """Draw it anew."""
+        """Redraw the line."""
         if self._since() >= _LASTING_S:
             operation, parts, share = self._line()
             self._show(operation, parts, share)
 
     def stop(self) -> None:
-        """Take it away."""
+        """Remove the line."""
         if self._is_drawn:
             self._cell.show({"text/plain": "", "text/html": ""})
         self.is_started = False
 
     def summarise(self, operation: str, parts: list[str]) -> None:
-        """Leave what was done in its place."""
+        """Replace the line by a summary."""
         self._show(operation, parts, None)
 
     def _show(self, operation: str, parts: list[str], share: float | None) -> None:
@@ -90,7 +90,7 @@ class NotebookLine:
 
 
 def progress_html(operation: str, parts: list[str], share: float | None) -> Markup:
-    """One line: what is done, a bar where it is known how much of it is, and the parts."""
+    """Return one line: the operation, a bar if the finished fraction is known, and the parts."""
     drawn = None if share is None else bar([(share, "mark")], f"{share:.0%} done", 160)
     words = element("span", " · ".join(parts), class_="sw-muted")
     inside = element("div", element("b", operation), drawn, words, class_="sw-progress", role="status")

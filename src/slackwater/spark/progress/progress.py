@@ -1,13 +1,12 @@
-"""The progress line of long work: which stage it is in, how far that is and what is left, how long it has taken.
+"""Progress line of long operations: current stage, finished and remaining work, elapsed time.
 
-One transient line on stderr, or below the cell of a notebook, redrawn by a thread while the driver waits for Spark.
-Where Spark draws its own bar on the same terminal (`spark.ui.showConsoleProgress`, on by default in classic sessions),
-two redrawn lines would erase each other: then a stage that lasts is named once, on a line of its own, and Spark's bar
-moves below it.
+One transient line on stderr or below a notebook cell. A thread redraws the line during waits for Spark. Spark may draw
+its own bar on the same terminal (`spark.ui.showConsoleProgress`, on by default in classic sessions). Two redrawn lines
+would erase each other, so a long stage is then named once on its own line, and Spark's bar continues below.
 
-Shown only where stderr is a terminal, and in notebooks, for the work of the main thread. The Spark conf
-`spark.slackwater.progress` = true|false decides otherwise, and so does, where that is not set, the environment variable
-SLACKWATER_PROGRESS = 1|0.
+Shown by default only on terminals and in notebooks, for the work of the main thread. The Spark conf
+`spark.slackwater.progress` = true|false overrides this. If unset, the environment variable SLACKWATER_PROGRESS = 1|0
+overrides it.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ CONF = "spark.slackwater.progress"
 _SPARKS_OWN_BAR = "spark.ui.showConsoleProgress"
 _SHELLS_OWN_BAR = "SPARK_CONNECT_PROGRESS_BAR_ENABLED"
 _REFRESH_S = 0.25
-# Work that is done sooner needs no words: below, Spark shows nothing either.
+# Shorter stages are not named; Spark shows no bar for them either.
 _LASTING_S = 0.5
 _SUMMARY_S = 1.0
 _BAR = 16
@@ -52,10 +51,10 @@ _terminal = threading.Lock()
 
 
 class Progress:
-    """The progress of one operation; this class itself shows nothing and costs nothing.
+    """The progress of one operation. This base class shows nothing and costs nothing.
 
-    A context manager: the line is there from the first stage until the end of the block, however that is left.
-    Nothing here ever fails the work that is shown.
+    A context manager: the line is shown from the first stage until the end of the block, also after an error. Progress
+    display never fails the shown work.
     """
 
     @staticmethod
@@ -66,11 +65,11 @@ class Progress:
         by_arrow: Callable[[], bool] = lambda: False,
         said: str | None = None,
     ) -> Progress:
-        """The progress of `operation`, such as "MERGE": a line where one is wanted, else nothing at all.
+        """Return the progress of `operation`, such as "MERGE": a line if progress display is on, otherwise nothing.
 
-        `console` stands in for stderr. Where `by_arrow` answers that executors read and write the rows in Python, the
-        line says so. A second line at the same time is not shown. `said`: what the session's setting is, where that is
-        known, '' for nothing; None: the session is asked.
+        `console` replaces stderr. If `by_arrow` returns true, executors read and write rows in Python, and the line
+        mentions Arrow. A second simultaneous line is not shown. `said`: the session's setting if known, '' if unset.
+        None reads the setting from the session.
         """
         cell = None if console is not None else running_cell()
         if not _is_wanted(spark, console, cell, said):
@@ -91,7 +90,7 @@ class Progress:
         said: str | None = None,
         by_arrow: Callable[[], bool] = lambda: False,
     ) -> Iterator[None]:
-        """The block is all of `operation`, in one stage; without a session nothing is shown. The others as in `of`."""
+        """Show the block as one stage of `operation`, or nothing without a session. Other parameters: see `of`."""
         with Progress() if spark is None else Progress.of(spark, operation, None, by_arrow, said) as progress:
             with progress.stage(stage):
                 yield
@@ -106,22 +105,22 @@ class Progress:
         return None
 
     def stage(self, name: str, files: int | None = None) -> AbstractContextManager[None]:
-        """A part of the work, for as long as the block runs; `files` is how many it goes through."""
+        """Enter a stage of the work for the duration of the block. `files` is the number of files to process."""
         del name, files
         return nullcontext()
 
     def rows(self, count: int | None) -> None:
-        """How many rows the operation is about, as soon as that is known."""
+        """Set the number of rows of the operation."""
 
     def done(self, files: int | None = None, rows: int | None = None) -> None:
-        """What was done in all; said in one line at the end, where the work was long and did not fail."""
+        """Set the totals for a final summary line, printed after long work without an error."""
 
 
 class ProgressLine(Progress):
-    """Progress that is shown on `console`.
+    """Progress shown on `console`.
 
-    `tasks` is asked about the jobs that are tagged with its `tag` while a stage runs; None where nothing can be known.
-    With `beside_bar`, Spark draws on the same line. `clock` is in seconds.
+    `tasks` reports on jobs with its `tag`, set during a stage; None if not available. `beside_bar`: Spark draws its bar
+    on the same line. `clock` is in seconds.
     """
 
     def __init__(
@@ -153,7 +152,7 @@ class ProgressLine(Progress):
         if cell is not None:
             self._live = self._cell_line = NotebookLine(cell, self._told, lambda: clock() - self._began)
         elif not beside_bar:
-            # Others' output stays theirs: with a redirection, what another thread prints would go to stderr.
+            # No redirection, because it would send the output of other threads to stderr.
             self._live = Live(
                 console=console,
                 auto_refresh=False,
@@ -181,7 +180,7 @@ class ProgressLine(Progress):
 
     @contextmanager
     def stage(self, name: str, files: int | None = None) -> Iterator[None]:
-        """As `Progress.stage`. Stages may stand in one another: the innermost is shown."""
+        """Enter a stage; see `Progress.stage`. Stages can be nested: the innermost is shown."""
         outer = self._stage
         self._stage = _Stage(name, files, self._clock())
         self._start()
@@ -192,15 +191,15 @@ class ProgressLine(Progress):
             self._stage, self._seen = outer, None
 
     def rows(self, count: int | None) -> None:
-        """As `Progress.rows`."""
+        """See `Progress.rows`."""
         self._rows = count
 
     def done(self, files: int | None = None, rows: int | None = None) -> None:
-        """As `Progress.done`."""
+        """See `Progress.done`."""
         self._summary = files, rows
 
     def line(self) -> Text:
-        """What the line says now."""
+        """Return the current text of the line."""
         from rich.text import Text
 
         operation, parts, share = self._told()
@@ -215,7 +214,7 @@ class ProgressLine(Progress):
         return text.append("  " + separator.join(parts))
 
     def _told(self) -> tuple[str, list[str], float | None]:
-        """The operation, what it is at, and how much of that is done: of what runs now, where that is known."""
+        """Return the operation, its current parts, and the finished fraction of the running tasks if known."""
         stage, seen = self._stage, self._seen
         parts = [] if stage is None else [stage.name, *_counts(stage.files, self._rows)]
         share = None
@@ -225,10 +224,10 @@ class ProgressLine(Progress):
         return self._operation, [*parts, span(self._clock() - self._began)], share
 
     def refresh(self) -> None:
-        """Draw the line anew; beside Spark's bar, name the stage if it lasts and has not been named."""
+        """Redraw the line. Beside Spark's bar, print the stage's name once if the stage is long."""
         try:
             if self._live is not None:
-                # Asked before anything is locked: where Spark does not answer, the end need not wait for it.
+                # Query Spark before any lock is taken, so that a blocked Spark cannot delay the end.
                 self._seen = None if self._tasks is None else self._tasks.look()
                 self._live.refresh()
             else:
@@ -241,7 +240,7 @@ class ProgressLine(Progress):
         if stage is None or stage.is_named or self._clock() - stage.began < _LASTING_S:
             return
         self._stage = replace(stage, is_named=True)
-        # The start of the line and its erasure: Spark's bar may be on it, and comes back below.
+        # Erase the line first, because it may contain Spark's bar. Spark redraws the bar below.
         words = ", ".join([stage.name, *_counts(stage.files, self._rows)])
         start = "" if self._console.is_dumb_terminal else "\r\x1b[2K"
         self._console.file.write(f"{start}{self._operation}: {words}\n")
@@ -294,7 +293,7 @@ class _Stage:
 
 
 class _Quietly:
-    """A stream that falls silent when writing to it fails: Rich ends the process where a pipe is closed."""
+    """A stream without further output after a failed write, because Rich ends the process if a pipe is closed."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -329,7 +328,7 @@ def _is_wanted(spark: SparkSession, console: Console | None, cell: Cell | None, 
         chosen = progress_switch(setting or "")
         if chosen is None:
             seen = cell is not None or sys.stderr.isatty() if console is None else console.is_terminal
-            # What goes on beside the prompt, as the batches of streams do, would write over what is typed there.
+            # Background threads, such as stream batches, would overwrite the user's input at the prompt.
             chosen = seen and threading.current_thread() is threading.main_thread()
     except Exception:  # noqa: BLE001  a stopped session, or no stderr: the work itself says what is wrong
         return False
@@ -340,26 +339,26 @@ def _stderr() -> Console:
     from rich.console import Console
 
     stream: Any = _Quietly(sys.stderr)
-    # Forced: this is a terminal, or the user who asked for the line has one that does not say so.
+    # Force terminal mode, because the user may have requested the line on an undetected terminal.
     return Console(file=stream, force_terminal=True, force_jupyter=False)
 
 
 def _views(spark: SparkSession, in_notebook: bool = False) -> tuple[TaskCounter | None, bool]:
-    """What the tasks are known by, and whether Spark draws a bar of its own on this terminal."""
+    """Return the task counter, and whether Spark draws its own bar on this terminal."""
     own_bar = spark.conf.get(_SPARKS_OWN_BAR, "false") == "true"
     if is_connect(spark):
-        # A server elsewhere draws on its own terminal; one that this process has started shares ours.
+        # A remote server draws on its own terminal; a server started by this process shares ours.
         own_bar = (own_bar and "SPARK_LOCAL_REMOTE" in os.environ) or os.environ.get(_SHELLS_OWN_BAR) == "1"
         seen: TaskCounter = ServerTasks(spark)
     else:
         seen = JobTasks(spark.sparkContext, f"slackwater-{uuid.uuid4()}")
-    # What is displayed below a cell and Spark's bar, where the kernel shows that at all, do not erase each other.
+    # In a notebook, the cell's display and Spark's bar do not erase each other.
     own_bar = own_bar and not in_notebook
     return None if own_bar else seen, own_bar
 
 
 def _bar(share: float, utf8: bool) -> str:
-    """How much of it is done, in the letters that the terminal has."""
+    """Return a bar for the finished fraction, in characters supported by the terminal."""
     done = round(min(max(share, 0.0), 1.0) * _BAR)
     full, empty = ("━", "─") if utf8 else ("#", ".")
     return full * done + empty * (_BAR - done)

@@ -1,7 +1,7 @@
-"""How many of Spark's tasks are finished, of those that one piece of work has started.
+"""Task statistics: finished and total Spark tasks of one operation.
 
-A classic session is asked. Through Connect the server tells, every two seconds unless its
-`spark.connect.progress.reportInterval` says otherwise.
+A classic session is queried. A Connect server reports every two seconds, unless its
+`spark.connect.progress.reportInterval` sets another interval.
 """
 
 from __future__ import annotations
@@ -14,34 +14,34 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, slots=True)
 class Tasks:
-    """How many tasks of the Spark stages that run now are finished, and how many there are."""
+    """The finished and total tasks of the running Spark stages."""
 
     finished: int
     total: int
 
 
 class TaskCounter(Protocol):
-    """Where it is known how far Spark is."""
+    """Source of task statistics."""
 
     def tagged(self) -> AbstractContextManager[None]:
-        """Within the block, what this thread starts is looked at."""
+        """Observe the jobs started by this thread in the block."""
         ...
 
     def look(self) -> Tasks | None:
-        """The tasks now; None where Spark does not say."""
+        """Return the current tasks, or None if Spark does not report."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class JobTasks:
-    """The tasks of the jobs that a classic session starts in one thread, found by a tag on them."""
+    """The tasks of a classic session's jobs started by one thread, identified by a tag."""
 
     context: Any
     tag: str
 
     @contextmanager
     def tagged(self) -> Iterator[None]:
-        """Tags the jobs that this thread starts in the block."""
+        """Tag the jobs started by this thread in the block."""
         with suppress(Exception):
             self.context.addJobTag(self.tag)
         try:
@@ -51,7 +51,7 @@ class JobTasks:
                 self.context.removeJobTag(self.tag)
 
     def look(self) -> Tasks | None:
-        """As `TaskCounter.look`."""
+        """See `TaskCounter.look`."""
         try:
             tracker = self.context.statusTracker()
             jobs = self.context._jsc.sc().statusTracker().getJobIdsForTag(self.tag)
@@ -66,14 +66,14 @@ class JobTasks:
 
 @dataclass(slots=True)
 class ServerTasks:
-    """The tasks that a Connect server tells of while it works for `session`: those of all threads that use it."""
+    """The tasks reported by a Connect server for `session`, including all threads with this session."""
 
     session: Any
     _told: dict[str | None, list[Any]] = field(default_factory=dict)
 
     @contextmanager
     def tagged(self) -> Iterator[None]:
-        """Listens to the server within the block."""
+        """Listen to the server within the block."""
         with suppress(Exception):
             self.session.registerProgressHandler(self._heard)
         try:
@@ -84,7 +84,7 @@ class ServerTasks:
             self._told.clear()
 
     def look(self) -> Tasks | None:
-        """As `TaskCounter.look`."""
+        """See `TaskCounter.look`."""
         running = [stage for stages in list(self._told.values()) for stage in stages if not stage.done]
         return Tasks(sum(s.num_completed_tasks for s in running), sum(s.num_tasks for s in running))
 
