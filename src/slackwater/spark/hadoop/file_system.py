@@ -1,8 +1,8 @@
-"""One of Hadoop's file systems, asked in the JVM of a classic session.
+"""Hadoop file system, accessed through the JVM of a classic session.
 
-Each call into the JVM is a round trip, and bytes go through it as base64 text: a listing comes as a few long texts, and
-more than a few bytes come and go by a file of this machine, as PySpark itself hands over rows.
-Source: Hadoop's FileSystem specification ("rename", "create"); py4j.
+Each JVM call is a round trip, and py4j transfers bytes as base64 text. A listing is therefore a few long texts. Larger
+contents pass through a temporary local file, the method used by PySpark for rows. Source: Hadoop's FileSystem
+specification ("rename", "create"); py4j.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from slackwater.storage.store import ChunkedBytes
 _SMALL_BYTES = 1 << 16
 
 FAILURES = (Py4JError, PySparkException, OSError)
-"""What a call into the JVM raises, and what a file of this machine does."""
+"""Errors of JVM calls and of the temporary local file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What is in a directory under `name`."""
+    """A directory entry `name`."""
 
     name: str
     is_directory: bool
@@ -40,9 +40,9 @@ class Status:
 
 
 class HadoopFileSystem:
-    """The file system that `origin` names, as the session `spark` has it; paths are below its root, '' is the root.
+    """The file system of `origin` in the session `spark`. Paths are relative to its root; '' is the root.
 
-    Calls raise FAILURES as they come from the JVM.
+    Calls raise FAILURES unchanged.
     """
 
     def __init__(self, spark: SparkSession, origin: Location) -> None:
@@ -52,7 +52,7 @@ class HadoopFileSystem:
 
     @functools.cached_property
     def _configuration(self) -> Any:
-        # With what the session was told since it was made, as Spark's own readers have it.
+        # Include settings changed after the session's creation, like Spark's own readers.
         return self._spark._jsparkSession.sessionState().newHadoopConf()
 
     @functools.cached_property
@@ -72,17 +72,17 @@ class HadoopFileSystem:
         return _StatusColumns(self._jvm)
 
     def status(self, path: str) -> Status:
-        """What is at `path`."""
+        """Return the status of `path`."""
         found = self._files.getFileStatus(self._path(path))
         name = path.rpartition("/")[2]
         return Status(name, found.isDirectory(), found.getLen(), found.getModificationTime())
 
     def statuses(self, path: str) -> list[Status]:
-        """What is in the directory at `path`; of a file, itself."""
+        """Return the entries of the directory `path`. A file lists itself."""
         return self._columns.rows(self._files.listStatus(self._path(path)))
 
     def read(self, path: str, start: int, length: int | None) -> bytes:
-        """Bytes from `start`, to the end without a `length`; fewer where the file ends before."""
+        """Return `length` bytes from `start`, fewer at the end of the file. Without a `length`, read to the end."""
         stream = self._files.open(self._path(path))
         try:
             if start:
@@ -98,7 +98,7 @@ class HadoopFileSystem:
             stream.close()
 
     def create(self, path: str, data: bytes | ChunkedBytes | Path, durable: bool) -> None:
-        """A new file with these bytes, or those of a local file, and the directories above it."""
+        """Create a file from bytes or a local file, including parent directories."""
         with self._new(path, durable) as stream:
             if isinstance(data, Path):
                 self._copy_local(data, stream)
@@ -111,7 +111,7 @@ class HadoopFileSystem:
                     self._copy_local(file, stream)
 
     def create_copy(self, path: str, src: str) -> None:
-        """A new file with the bytes of the one at `src`."""
+        """Create a file with the bytes of the file `src`."""
         source = self._files.open(self._path(src))
         try:
             with self._new(path, durable=True) as stream:
@@ -120,23 +120,23 @@ class HadoopFileSystem:
             source.close()
 
     def rename(self, src: str, dst: str, replace: bool) -> None:
-        """In one step; without `replace` a file that is there stays, and the call fails."""
-        # A class within a class has no attribute of its own.
+        """Rename in one step. Without `replace`, an existing file stays and the call fails."""
+        # A nested class has no attribute in py4j.
         rename = getattr(self._jvm.org.apache.hadoop.fs, "Options$Rename")
         options = self._spark.sparkContext._gateway.new_array(rename, 1)
         options[0] = rename.OVERWRITE if replace else rename.NONE
         self._files.rename(self._path(src), self._path(dst), options)
 
     def delete(self, path: str, recursive: bool = False) -> None:
-        """Remove a file, or a directory: with all that is in it where `recursive`. What is missing is no error."""
+        """Delete a file or directory, with its contents if `recursive`. A missing path is not an error."""
         self._files.delete(self._path(path), recursive)
 
     def make_directory(self, path: str) -> None:
-        """A directory and those above it, unless they are there."""
+        """Create a directory and its parents if missing."""
         self._files.mkdirs(self._path(path))
 
     def resolved(self, path: str) -> Location:
-        """The place behind mount points and links of what is at `path`."""
+        """Return the location of `path` after resolution of mount points and links."""
         uri = self._files.resolvePath(self._path(path)).toUri()
         return Location(uri.getScheme(), uri.getAuthority() or "", uri.getPath().strip("/"))
 
@@ -157,7 +157,7 @@ class HadoopFileSystem:
         stream.close()
 
     def _handed_over(self, stream: Any, length: int | None) -> bytes:
-        """What is left of a stream, at most `length` bytes, by a file of this machine."""
+        """Return the rest of a stream, at most `length` bytes, through a local file."""
         with self._local_file() as file:
             target = self._jvm.java.io.FileOutputStream(str(file))
             try:
@@ -187,9 +187,9 @@ class HadoopFileSystem:
 
 
 class _StatusColumns:
-    """Takes Java's FileStatus objects apart in the JVM, a whole array at once.
+    """Converts an array of Java's FileStatus objects in the JVM, all elements in one pass.
 
-    Asked one by one each would cost some round trips. Java's own functions are made of their methods' handles.
+    Separate calls would cost several round trips for each element. Java functions are built from method handles.
     """
 
     def __init__(self, jvm: Any) -> None:
@@ -206,7 +206,7 @@ class _StatusColumns:
         self._times = (self._function(status, "getModificationTime", long),)
 
     def rows(self, array: Any) -> list[Status]:
-        """One row for each element of a Java array."""
+        """Return one row for each element of a Java array."""
         if not len(array):
             return []
         sequence = self._jvm.scala.runtime.ScalaRunTime.genericWrapArray(array)
@@ -220,7 +220,7 @@ class _StatusColumns:
         values = self._list(found)
         for function in functions:
             values.replaceAll(function)
-        # No name holds a NUL.
+        # File names never contain NUL.
         return str(self._join("\0", values)).split("\0")
 
     def _function(self, owner: Any, method: str, result: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Which places a session reaches on Hadoop file systems: those that its own JVM does.
+"""Access to Hadoop file systems through the session's own JVM.
 
 Source: Hadoop's `fs.defaultFS`, `fs.<scheme>.impl`.
 """
@@ -26,10 +26,9 @@ _DEFAULT = "fs.defaultFS"
 
 
 def reach_hadoop(spark: SparkSession, path: str) -> None:
-    """Let `open_store` open the place `path`, where that is on a Hadoop file system; others are let pass.
+    """Register the Hadoop file system of `path` for `open_store`. Other schemes pass unchanged.
 
-    Looked up once per session and scheme. Raises UnsupportedFeature where the session has no such file system, or no
-    JVM of its own.
+    Checked once per session and scheme. Raises UnsupportedFeature if the session lacks the file system or its own JVM.
     """
     scheme = scheme_of(path)
     if scheme is None or scheme in KNOWN_SCHEMES:
@@ -56,9 +55,9 @@ def reach_hadoop(spark: SparkSession, path: str) -> None:
 
 
 def on_default_file_system(spark: SparkSession, path: str) -> str:
-    """The URL of a path without a scheme, where the session's default file system is not that of this machine.
+    """Return the URL of a path without a scheme, if the session's default file system is not local.
 
-    Any other path, and any of a Connect session, is as it was.
+    Other paths, and all paths of a Connect session, are returned unchanged.
     """
     if scheme_of(path) is not None:
         return path
@@ -71,7 +70,7 @@ def on_default_file_system(spark: SparkSession, path: str) -> str:
 
 
 class _FileSystems:
-    """The file systems that a session reaches, each made once."""
+    """The file systems of a session, each created once."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -79,7 +78,7 @@ class _FileSystems:
         self._lock = threading.Lock()
 
     def open(self, location: Location, open_at: Callable[[str], tuple[ObjectStore, str]]) -> HadoopStore:
-        """The store at a place. Raises InvalidArgument where nothing says on which machines that is."""
+        """Return the store at a location. Raises InvalidArgument if the host or name service is missing."""
         if not location.authority:
             raise InvalidArgument(
                 f"{location.url} names no host or name service, and the session's fs.defaultFS is not of "

@@ -1,7 +1,7 @@
-"""Relations over files whose sizes and times are known, in a classic session: Spark need not ask the store for them.
+"""Relations over pre-listed files, in a classic session: Spark does not query the store for sizes and times.
 
-Of each path that Spark is given it asks a store three times, whether it is there, what is below it, and its size.
-Source: Spark's `InMemoryFileIndex` and `FileStatusCache`.
+For each path, Spark otherwise sends three requests to the store: existence, children and size. Source: Spark's
+`InMemoryFileIndex` and `FileStatusCache`.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from pyspark.sql import SparkSession
 from slackwater.spark.session.classic_connect import java_class
 
 _SOURCES = "org.apache.spark.sql.execution.datasources"
-# What is kept for these files alone; should it let one go, Spark asks for that.
+# A cache for these files only. Spark queries the store for an evicted entry.
 _CACHE_BYTES, _CACHE_TTL_S = 1 << 30, -1
 _BLOCK_BYTES = 128 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class KnownFile:
-    """A file at `place`, a literal path as Hadoop has it; its size in bytes, and time in ms since the epoch."""
+    """A file at `place`, a literal Hadoop path, with its size in bytes and modification time in ms since the epoch."""
 
     place: str
     size_bytes: int
@@ -30,7 +30,7 @@ class KnownFile:
 
 
 def relation_over(spark: SparkSession, relation: Any, files: Sequence[KnownFile]) -> Any:
-    """`relation`, one of files in a classic session, over just these files instead of its own."""
+    """Return the file `relation` of a classic session with `files` as its only files."""
     class_of = java_class(spark, f"{_SOURCES}.SharedInMemoryCache")
     cache = class_of(_CACHE_BYTES, _CACHE_TTL_S).createForNewClient()
     path_class, status_class = (java_class(spark, f"org.apache.hadoop.fs.{name}") for name in ("Path", "FileStatus"))

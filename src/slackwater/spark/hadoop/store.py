@@ -1,9 +1,9 @@
-"""Objects on one of Hadoop's file systems.
+"""Object store on a Hadoop file system.
 
-A commit must be there whole or not at all, and of several writers one must win. HDFS does that by a rename that does
-not replace: the bytes are written and synced under a name that no listing shows, then renamed. Other file systems look
-whether the name is taken first, and rename then: between the two steps a commit of somebody else would be lost, so
-nothing is created there. Source: Hadoop's FileSystem specification, "rename"; delta-protocol.md "Delta Log Entries".
+A commit must appear completely or not at all, and one of several writers must win. HDFS guarantees both by a rename
+without replacement: bytes are written and synced under a hidden name, then renamed. Other file systems check the target
+name before the rename. Between the two steps a concurrent commit could be lost, so this store creates nothing there.
+Source: Hadoop's FileSystem specification, "rename"; delta-protocol.md "Delta Log Entries".
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MISSING = ("java.io.FileNotFoundException", "org.apache.hadoop.fs.ParentNotDire
 _MOUNTS = "viewfs"
 _EXISTS = "org.apache.hadoop.fs.FileAlreadyExistsException"
 _BEHIND_THE_END = "java.io.EOFException"
-# What HDFS refuses before it does anything.
+# Errors raised by HDFS before any effect.
 _WITHOUT_EFFECT = frozenset(
     {
         "org.apache.hadoop.fs.ParentNotDirectoryException",
@@ -49,11 +49,11 @@ _WITHOUT_EFFECT = frozenset(
 )
 
 FileSystems = Callable[[Location], HadoopFileSystem]
-"""The file system that a place is on."""
+"""Returns the file system of a location."""
 
 
 class HadoopStore:
-    """An `ObjectStore` on one of Hadoop's file systems, rooted at `location`."""
+    """An `ObjectStore` on a Hadoop file system, rooted at `location`."""
 
     def __init__(
         self, file_systems: FileSystems, location: Location, open_at: Callable[[str], tuple[ObjectStore, str]]
@@ -79,7 +79,7 @@ class HadoopStore:
         prefix = checked_prefix(prefix)
         with self._explained("list", prefix):
             metas = [meta for meta in self._walk(prefix, recursive) if meta.path > start_after]
-        # Code points order as their UTF-8 bytes do.
+        # The order of code points equals the order of UTF-8 bytes.
         return sorted(metas, key=lambda meta: meta.path)
 
     def read(self, path: str) -> bytes:
@@ -133,7 +133,7 @@ class HadoopStore:
             self._publish("create", path, lambda: place.rename(staged, key, replace=False))
 
     def require_conditional_puts(self, directory: str) -> None:
-        """As `ObjectStore.require_conditional_puts`: no rename that is known replaces anything."""
+        """See `ObjectStore.require_conditional_puts`. Always passes, because supported renames never replace a file."""
 
     def copy_if_absent(self, src: str, dst: str) -> None:
         if self.head(src) is None:
@@ -178,20 +178,23 @@ class HadoopStore:
         return self._open_at(url)
 
     def make_directory(self, path: str) -> None:
-        """A directory and those above it. Raises StorageRefused."""
+        """Create a directory and its parents. Raises StorageRefused."""
         key = self._key(path)
         with self._refusing("make the directory", path):
             self._files.make_directory(key)
 
     def remove_directory(self, path: str, recursive: bool = True) -> None:
-        """Remove a directory with all that is in it, or else only an empty one; '' is the root. Raises StorageError."""
+        """Delete a directory, with its contents if `recursive`, otherwise only if empty.
+
+        '' is the root. Raises StorageError.
+        """
         prefix = checked_prefix(path)
         key = self._key(prefix) if prefix else self._location.key
         with self._explained("delete", prefix):
             self._files.delete(key, recursive)
 
     def is_directory(self, path: str) -> bool:
-        """Whether there is such a directory; '' is the root."""
+        """Return whether the directory exists. '' is the root."""
         prefix = checked_prefix(path)
         with self._explained("head", prefix):
             try:
@@ -212,7 +215,7 @@ class HadoopStore:
             if _kind(error) in _MISSING:
                 return
             raise
-        # A file lists as itself.
+        # A file lists itself as its only entry.
         if len(found) == 1 and prefix.rpartition("/")[2] == found[0].name and not self.is_directory(prefix):
             return
         for status in found:
@@ -230,7 +233,7 @@ class HadoopStore:
                 raise
 
     def _rename(self, place: HadoopFileSystem, src: str, source: str, key: str) -> None:
-        """Most often the directory that the object gets into is there: it is looked at only where that fails."""
+        """Rename first, and create the parent directory only after a failure, because the directory usually exists."""
         try:
             place.rename(source, key, replace=False)
         except FAILURES as error:
@@ -242,7 +245,7 @@ class HadoopStore:
             place.rename(source, key, replace=False)
 
     def _place(self, operation: str, path: str) -> tuple[HadoopFileSystem | LocalObjectStore, str]:
-        """What creates the object at `path` in one step, and the path there. Raises StorageRefused for nothing."""
+        """Return the store for an atomic creation of `path`, and the path there. Raises StorageRefused without one."""
         directory, _, name = self._key(path).rpartition("/")
         found = self._behind_mounts(operation, path, directory)
         key = _joined(found.key, name)
@@ -257,7 +260,7 @@ class HadoopStore:
         )
 
     def _behind_mounts(self, operation: str, path: str, directory: str) -> Location:
-        """The place of a directory of this file system, where that only leads to others."""
+        """Return the location of a directory, resolved if this file system is a view of mounts."""
         if self._location.scheme != _MOUNTS:
             return Location(self._location.scheme, self._location.authority, directory)
         if directory not in self._directories:
@@ -266,7 +269,7 @@ class HadoopStore:
         return self._directories[directory]
 
     def _resolved(self, directory: str) -> Location:
-        """As the nearest place above it that is there says."""
+        """Resolve `directory` through its nearest existing ancestor."""
         below = ""
         while True:
             try:
@@ -283,7 +286,7 @@ class HadoopStore:
     def _staged(
         self, operation: str, path: str, place: HadoopFileSystem, key: str, create: Callable[[str], None]
     ) -> Iterator[str]:
-        """The bytes in a file that no listing shows, beside the object to be; until they are there nothing changes."""
+        """Write the bytes to a hidden file beside the target. A failure changes nothing visible."""
         staged = _joined(key.rpartition("/")[0], staged_name())
         try:
             with self._refusing(operation, path):
@@ -304,7 +307,7 @@ class HadoopStore:
                 raise self._exists(operation, path) from error
             if _kind(error) in _WITHOUT_EFFECT:
                 raise self._refused(operation, path, error) from error
-            # Also that the staged file is gone: HDFS says so to the repeat of a request that it did carry out.
+            # Unknown outcome, even if the staged file is missing: HDFS reports this for a repeated, successful rename.
             raise StorageError(f"{operation} {self._url(path)} failed: {_message(error)}") from error
 
     def _replace(self, path: str, locally: Callable[[LocalObjectStore, str], None], data: bytes | Path) -> None:
@@ -318,7 +321,7 @@ class HadoopStore:
 
     @contextlib.contextmanager
     def _local(self, operation: str, path: str) -> Iterator[None]:
-        """Errors of the disk behind a mount point, which name the place that was asked for too."""
+        """Add the requested path to errors of a local disk below a mount point."""
         try:
             yield
         except StorageError as error:
@@ -339,7 +342,7 @@ class HadoopStore:
 
     @contextlib.contextmanager
     def _refusing(self, operation: str, path: str) -> Iterator[None]:
-        """Whatever fails in the block, nothing of it can be seen."""
+        """Convert failures to StorageRefused, because the block has no visible effect."""
         try:
             yield
         except StorageError:
@@ -368,14 +371,14 @@ def _joined(directory: str, path: str) -> str:
 
 
 def _kind(error: Exception) -> str:
-    """The class of the Java exception, '' where the JVM does not say."""
+    """Return the class name of the Java exception, '' if unknown."""
     if isinstance(error, Py4JJavaError):
         return str(error.java_exception.getClass().getName())
     return ""
 
 
 def _message(error: Exception) -> str:
-    """The first line of what went wrong, without the trace."""
+    """Return the first line of the error, without the stack trace."""
     if isinstance(error, Py4JJavaError):
         return str(error.java_exception.toString()).partition("\n")[0]
     return str(error).partition("\n")[0]

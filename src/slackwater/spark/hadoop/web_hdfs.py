@@ -1,6 +1,6 @@
-"""Spark's own reader for stores that it has no connector for, where Spark is one process of this machine.
+"""WebHDFS access: lets Spark's own reader use stores without a Hadoop connector, if Spark is one local process.
 
-Every Spark has Hadoop's client for WebHDFS: this process serves it the stores that it reaches, so that rows are read by
+Every Spark includes Hadoop's WebHDFS client. This process serves its stores by WebHDFS, so that Spark reads rows with
 the same plans as on a local disk. Source: Hadoop's `dfs.webhdfs.rest-csrf.*` (a header of each request).
 """
 
@@ -30,9 +30,9 @@ _LOCK = threading.Lock()
 
 
 def served_stores(spark: SparkSession, store: ObjectStore) -> WebHdfs | None:
-    """What serves `store` to the JVM of this machine that is Spark; None where it is elsewhere, or cannot read so.
+    """Return the server of `store` for Spark's local JVM, or None if Spark runs elsewhere or its test read fails.
 
-    Whether it can is tried once per session.
+    Also None for local and Hadoop stores. The test read runs once per session.
     """
     if store.local_root is not None or isinstance(store, HadoopStore) or not is_one_process(spark):
         return None
@@ -48,7 +48,7 @@ def _tried(spark: SparkSession) -> WebHdfs | None:
     settings = session._jsc.hadoopConfiguration()
     served = _of_process(os.getpid())
     if settings.get(f"{_HEADER}.enabled") == "true" and settings.get(f"{_HEADER}.custom-header") != served.header:
-        return None  # The session has a header of its own for its WebHDFS.
+        return None  # The session uses its own header for WebHDFS.
     settings.set(f"{_HEADER}.enabled", "true")
     settings.set(f"{_HEADER}.custom-header", served.header)
     settings.set(f"{_HEADER}.methods-to-ignore", "NONE")
@@ -72,7 +72,7 @@ def _read(session: Any, url: str) -> str:
 
 @functools.cache
 def _of_process(_: int) -> WebHdfs:
-    """That of this process: a fork has none."""
+    """Return the server of this process. A forked process has its own."""
     return WebHdfs()
 
 
