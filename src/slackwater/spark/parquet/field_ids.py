@@ -1,4 +1,4 @@
-"""Files of tables whose columns are found by field ids: files without any are refused before Spark meets them.
+"""Field id check: rejects files without field ids before Spark reads them, in tables with column mapping by id.
 
 Source: delta-protocol.md "Reader Requirements for Column Mapping" (mode `id`).
 """
@@ -14,18 +14,19 @@ from slackwater.storage.store import ObjectStore
 
 SETTINGS = {
     "spark.sql.parquet.fieldId.read.enabled": "true",
-    # Where it is true, columns of files without ids are null in silence.
+    # If true, columns of files without ids would silently be null.
     "spark.sql.parquet.fieldId.read.ignoreMissing": "false",
 }
-"""What a session is set to for good, since Spark asks it when rows are read; without effect on other tables."""
+"""Permanent session settings, because Spark checks them during the read. Other tables are not affected."""
 
 _LOOKED_AT = 8
 
 
 def require_field_ids(store: ObjectStore, places: Sequence[str]) -> None:
-    """Raise CorruptTable where a file has no field ids; of many files, the first and the last ones are looked at.
+    """Raise CorruptTable if a file has no field ids. Stores other than local directories are not checked.
 
-    Spark itself refuses such a file, while rows are read and without its name.
+    For many files, only the first and last ones are checked. Spark also rejects such a file, but during the read and
+    without its name.
     """
     if store.local_root is None:
         return

@@ -1,7 +1,7 @@
-"""Calendars of old dates: the session's rebase modes for reading, and the footer keys that say how files were written.
+"""Calendars of old dates: the session's rebase modes for reads, and footer keys about the writer of a file.
 
-Spark applies a rebase mode only to files whose footer names no version of Spark.
-Source: Spark's `ParquetWriteSupport.init`, "spark.sql.parquet.datetimeRebaseModeInRead".
+Spark applies a rebase mode only to files without a Spark version in the footer. Source: Spark's
+`ParquetWriteSupport.init`, "spark.sql.parquet.datetimeRebaseModeInRead".
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _T = TypeVar("_T")
 
 
 def spark_footer(spark: SparkSession, schema: StructType) -> dict[str, str]:
-    """Return the footer keys that Spark's own writer gives a file with the columns `schema`."""
+    """Return the footer keys of Spark's own writer for a file with the columns `schema`."""
     return {SPARK_VERSION_KEY.decode(): spark.version, SPARK_SCHEMA_KEY.decode(): schema.json()}
 
 
 def rebases_unmarked_files(spark: SparkSession) -> bool:
-    """Return whether the session reads old dates by another calendar, or rejects them, in files without a version."""
+    """Return whether the session rebases or rejects old dates in files without a version."""
     return cached_in_statement(spark, "rebase modes", lambda: any(_mode(spark, name) != _GREGORIAN for name in _MODES))
 
 
@@ -42,14 +42,14 @@ def _mode(spark: SparkSession, name: str) -> str:
 
 
 def calendar_options(paths: Sequence[str], table: TableConfiguration) -> Mapping[str, str]:
-    """Return options of Spark's reader for files of `table`, which are one part as `by_calendar` splits them."""
-    # Early releases wrote the files of Spark again to add field ids, and left out the version.
+    """Return options of Spark's reader for files of `table`, one part of the result of `by_calendar`."""
+    # Early releases rewrote files of Spark to add field ids, and omitted the version.
     has_nested_ids = iceberg_compat.active_version(table) == 2
     return _READ_AS_WRITTEN if has_nested_ids or pc.all(are_written_by_pyarrow(paths)).as_py() else {}
 
 
 def by_calendar(spark: SparkSession, files: pa.Table) -> list[pa.Table]:
-    """Split `files` by their column `path`, if the session reads those that pyarrow wrote in another way."""
+    """Split `files` by writer, derived from the column `path`, if the session reads files of pyarrow differently."""
     written = are_written_by_pyarrow(files["path"])
     if not pc.any(written).as_py() or pc.all(written).as_py() or not rebases_unmarked_files(spark):
         return [files]
@@ -57,6 +57,6 @@ def by_calendar(spark: SparkSession, files: pa.Table) -> list[pa.Table]:
 
 
 def items_by_calendar(spark: SparkSession, items: Sequence[_T], path: Callable[[_T], str]) -> list[list[_T]]:
-    """Split `items` as `by_calendar` does, each by its `path`."""
+    """Split `items` by their `path`, like `by_calendar`."""
     files = pa.table({"path": pa.array(map(path, items), pa.string()), "at": pa.array(range(len(items)), pa.int64())})
     return [[items[at] for at in part["at"].to_pylist()] for part in by_calendar(spark, files)]

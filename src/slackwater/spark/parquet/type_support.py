@@ -1,4 +1,4 @@
-"""Columns that the log allows and Spark's Parquet reader does not read: named before anything is read.
+"""Type check: rejects column types unsupported by Spark's Parquet reader, by column name, before a read.
 
 Source: delta-protocol.md "Primitive Types" (void); the type widening extension of the protocol.
 """
@@ -9,15 +9,15 @@ from slackwater.errors import UnsupportedFeature
 from slackwater.protocol.schema.schema import VOID, ArrayType, DataType, DecimalType, MapType, StructField, StructType
 from slackwater.protocol.schema.type_widening import TYPE_CHANGES
 
-# Digits before the point that Spark asks a decimal for, to read a Parquet integer of 32 or 64 bits as one.
+# Digits before the point required by Spark to read a Parquet integer of 32 or 64 bits as a decimal.
 _INT32_DIGITS, _INT64_DIGITS = 10, 20
 
 
 def validate_types(schema: StructType, where: str) -> None:
-    """Let pass a schema whose columns Spark can read from every file of the table.
+    """Check whether Spark can read the columns of `schema` from every file of the table. `where` is for the message.
 
-    Raises UnsupportedFeature for a void column inside another one, and for one widened from an integer to a decimal
-    that Spark's reader does not take integers for; names the column.
+    Raises UnsupportedFeature for a void column inside another column. Raises it also for a column widened from an
+    integer to a decimal too small for Spark's reader. The message names the column.
     """
     for column in schema:
         _validate(column, column.name, where, top_level=True)
