@@ -1,1 +1,1 @@
-"""Conditions as Spark's Columns and SQL text: to predicates, and to other Columns."""
+"""Translation of Spark's Columns and SQL text to predicates and to other Columns."""

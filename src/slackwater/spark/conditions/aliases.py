@@ -1,4 +1,4 @@
-"""Conditions that name the columns of a table with its alias in front."""
+"""Table aliases in conditions: columns qualified by an alias."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from slackwater.protocol.schema.schema import StructField, StructType
 
 
 def under_alias(schema: StructType, alias: str) -> StructType:
-    """The schema in which the columns of `schema` are known with `alias` too, which hides a column so called."""
+    """Return `schema` with an additional struct `alias` of its columns. The struct hides a column of the same name."""
     others = tuple(field for field in schema.fields if field.name.lower() != alias.lower())
     return StructType((StructField(alias, schema), *others))
 
 
 def predicate_without_alias(predicate: Predicate, alias: str) -> Predicate:
-    """A predicate over `under_alias(schema, alias)` as one over the schema."""
+    """Convert a predicate over `under_alias(schema, alias)` to a predicate over `schema`."""
     if isinstance(predicate, (And, Or)):
         return replace(predicate, children=tuple(predicate_without_alias(child, alias) for child in predicate.children))
     if isinstance(predicate, Not):

@@ -1,7 +1,7 @@
-"""Columns as condition trees, whatever the session that they are of.
+"""Conversion of Columns of classic and Connect sessions to condition trees.
 
-Classic Columns are read from the JSON that Catalyst writes of its expressions, in which names and literals keep their
-types; Connect ones from the Python objects that they are.
+Classic Columns are read from Catalyst's JSON of their expressions, which preserves names and literal types. Connect
+Columns are read from their Python objects.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001  a wall clock, on purpose
 
 
 def read_condition(condition: Column) -> ConditionTree:
-    """The tree of a Column of either kind of session.
+    """Return the tree of a Column of either kind of session.
 
-    Raises ValueError where it cannot be read: both sources are internals of PySpark, which may look different in
-    another version.
+    Raises ValueError if the Column is unreadable: both sources are internals of PySpark and may change between
+    versions.
     """
     connect = type(condition).__module__.startswith("pyspark.sql.connect")
     try:
@@ -62,13 +62,13 @@ def read_condition(condition: Column) -> ConditionTree:
 
 
 def has_variables(sql: str) -> bool:
-    """Whether Spark may put values of settings in the place of parts of SQL text, before it reads it."""
+    """Return whether Spark may substitute settings in the SQL text before parsing."""
     return "${" in sql
 
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """As a `ConditionTree`, with the number of its operands."""
+    """A `ConditionTree` node with the number of its operands."""
 
     operation: str
     arity: int = 0
@@ -76,7 +76,7 @@ class _Node:
 
 
 def _tree(nodes: Sequence[_Node]) -> ConditionTree:
-    """The tree whose nodes stand in prefix order; without recursion, since chains of OR grow long."""
+    """Build the tree from nodes in prefix order, without recursion, because chains of OR can be long."""
     stack: list[ConditionTree] = []
     for node in reversed(nodes):
         children = tuple(stack.pop() for _ in range(node.arity))
@@ -86,7 +86,7 @@ def _tree(nodes: Sequence[_Node]) -> ConditionTree:
 
 
 def _literal_node(raw: Any, type_name: str, arity: int = 0) -> _Node:
-    """A literal from its text or number in Spark: days and microseconds since the epoch for dates and times."""
+    """Return a literal from Spark's text or number. Dates are days and times are microseconds since the epoch."""
     if raw is None:
         return _Node(LITERAL, arity, LiteralValue(None))
     value: Value | None = None
@@ -116,7 +116,7 @@ def _literal_node(raw: Any, type_name: str, arity: int = 0) -> _Node:
 
 
 def _attribute_parts(text: str) -> tuple[str, ...]:
-    """The names in `a.b` and "a.`b.c`", as Spark takes apart the argument of `col`."""
+    """Split `a.b` and "a.`b.c`" into names, like Spark's `col`."""
     parts: list[str] = []
     position = 0
     while match := _QUOTED_PART.match(text, position):
@@ -128,7 +128,7 @@ def _attribute_parts(text: str) -> tuple[str, ...]:
 
 
 def _read_connect(column: Any) -> list[_Node]:
-    """The nodes of a Column of a Connect session, in prefix order."""
+    """Return the nodes of a Connect Column in prefix order."""
     nodes: list[_Node] = []
     pending = [column._expr]
     while pending:
@@ -139,7 +139,7 @@ def _read_connect(column: Any) -> list[_Node]:
 
 
 def _connect_node(expression: Any) -> tuple[_Node, Sequence[Any]]:
-    # By name, since the classes are found only where Connect's libraries are installed.
+    # Match by name, because the classes exist only if Connect's libraries are installed.
     match type(expression).__name__:
         case "ColumnReference" if not getattr(expression, "_is_metadata_column", False):
             return _Node(NAME, payload=_attribute_parts(expression._unparsed_identifier)), ()
@@ -164,7 +164,7 @@ _SQL = "org.apache.spark.sql"
 
 
 def _read_classic(column: Any) -> list[_Node]:
-    """The nodes of a Column of a classic session, in prefix order. This function and those below talk to the JVM."""
+    """Return the nodes of a classic Column in prefix order. This function and the functions below call the JVM."""
     from py4j.protocol import Py4JError
     from pyspark.sql.utils import get_active_spark_context
 
@@ -172,7 +172,7 @@ def _read_classic(column: Any) -> list[_Node]:
         context: Any = get_active_spark_context()
         converter = static_member(context, f"{_SQL}.classic.ColumnNodeToExpressionConverter$", "MODULE$")
         patterns = f"{_SQL}.catalyst.trees.TreePattern"
-        # In the JSON of these, parts stand more than once, or as whole plans: nested ones would never end.
+        # The JSON of these repeats parts or contains whole plans, so nested ones would grow without bound.
         unfit = [static_member(context, patterns, kind)() for kind in ("CASE_WHEN", "PLAN_EXPRESSION")]
         nodes: list[_Node] = []
         pending = [converter.apply(column._jc.node())]
@@ -191,7 +191,7 @@ def _read_classic(column: Any) -> list[_Node]:
 
 
 def _junction(expression: Any) -> tuple[str, Sequence[Any]]:
-    """The operation and the operands of AND, OR and NOT; for anything else, its class without operands."""
+    """Return the operation and operands of AND, OR and NOT, or the class without operands of any other expression."""
     name = expression.getClass().getSimpleName()
     operation = _CATALYST.get(name, name)
     if name == "UnresolvedFunction":
@@ -203,7 +203,7 @@ def _junction(expression: Any) -> tuple[str, Sequence[Any]]:
 
 
 def _catalyst_node(root: Any, index: int, item: dict[str, Any]) -> _Node:
-    """One node from its JSON; what the JSON leaves out is asked of `root`, below which it stands as number `index`."""
+    """Return one node from its JSON. Missing values are read from node number `index` below `root`."""
     name, arity = item["class"].rpartition(".")[2], item["num-children"]
     if name == "UnresolvedFunction":
         return _Node(item["nameParts"][1:-1].lower(), arity)
@@ -231,7 +231,7 @@ def _name_parts(root: Any, index: int, item: dict[str, Any]) -> tuple[str, ...]:
     text = item["nameParts"][1:-1]
     if re.fullmatch(r"\w+", text):
         return (text,)
-    # "[a, b]" may be one name with a comma in it, and long lists are cut short.
+    # "[a, b]" may be one name with a comma, and long lists are truncated.
     return tuple(_expression_at(root, index, item).nameParts().mkString("\0").split("\0"))
 
 

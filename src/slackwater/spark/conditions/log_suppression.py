@@ -1,6 +1,6 @@
-"""Spark's log of expressions that it refuses: where an error of ours says it in one sentence, that is all there is.
+"""Suppression of Spark's error log, if our own error reports the rejected expression in one sentence.
 
-PySpark logs each of its errors that has a place in SQL text, with the stack of the JVM, as the error is made.
+PySpark logs each error with a position in SQL text when the error is created, with the JVM's stack trace.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _is_quiet: ContextVar[bool] = ContextVar("errors of Spark are said by ours", def
 
 
 class _LogFilter(logging.Filter):
-    """Lets nothing pass that this thread says otherwise."""
+    """Drops records while this thread reports the error itself."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         del record
@@ -27,7 +27,7 @@ class _LogFilter(logging.Filter):
 
 @contextmanager
 def suppress_spark_errors() -> Iterator[None]:
-    """Within the block, what Spark refuses is not logged: who enters it says it."""
+    """Suppress Spark's log of rejected expressions within the block. The caller reports the error."""
     _watch()
     token = _is_quiet.set(True)
     try:

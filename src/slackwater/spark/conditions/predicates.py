@@ -1,4 +1,4 @@
-"""Filter conditions as predicates: SQL text, and Columns of classic and of Connect sessions."""
+"""Filter conditions as predicates: SQL text, and Columns of classic and Connect sessions."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def predicate_of(condition: Column | str, schema: StructType, zone: str) -> Predicate:
-    """What `condition` says of the rows of a table with this `schema`: true of every row that Spark would keep.
+    """Return a predicate for `condition` over `schema`. The predicate is true for every row selected by Spark.
 
-    A str is SQL text. As `translate` does it. Never raises: what cannot be read, or names something that is not in the
-    schema, is `Unprunable`, and is left to Spark to judge.
+    Text is SQL. The translation is that of `translate`. Never raises: a condition with unreadable parts or unknown
+    names is `Unprunable`, and Spark evaluates it.
     """
     if isinstance(condition, str) and has_variables(condition):
         return Unprunable(condition)
@@ -30,9 +30,9 @@ def predicate_of(condition: Column | str, schema: StructType, zone: str) -> Pred
 
 
 def predicate_of_tree(tree: ConditionTree, schema: StructType, zone: str) -> Predicate:
-    """What the condition `tree` says, as `predicate_of` does it."""
+    """Return a predicate for the condition `tree`; see `predicate_of`."""
     try:
         return translate(tree, schema, zone)
     except (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError):
-        # Trees are made of internals of PySpark, which may look different in another version.
+        # Trees come from internals of PySpark, which may change between versions.
         return Unprunable("unreadable condition")

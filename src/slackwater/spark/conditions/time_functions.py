@@ -1,7 +1,7 @@
-"""Functions of SQL that ask for the time, replaced in text and in Columns by what an answer says.
+"""Replacement of SQL time functions in text and in Columns by supplied values.
 
-Classic Columns are rebuilt from the Catalyst expressions that they stand for, Connect ones from the Python objects that
-they are. What is overlooked here stays a question for the time, and the check of the analysed plan finds it.
+Classic Columns are rebuilt from their Catalyst expressions, Connect Columns from their Python objects. A missed
+function remains a time function, and the check of the analysed plan finds it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from slackwater.predicate.sql_split import is_time_dependent
 from slackwater.protocol.sqlglot_adapter import sql_tokens
 
 Substitute: TypeAlias = Callable[[str, int], str]
-"""From a function's name, and the fractional digits of a second that it was asked for, to SQL for its value."""
+"""Maps a function's name and requested fractional digits of a second to SQL for its value."""
 
 FUNCTIONS = frozenset(
     {"current_timestamp", "now", "localtimestamp", "current_date", "curdate", "current_time", "unix_timestamp"}
@@ -28,7 +28,7 @@ _FINEST = 6
 
 
 def replaced_in_text(sql: str, answer: Substitute, columns: Collection[str]) -> str:
-    """SQL text with the answers in place of the functions; `columns`, in lower case, go before words of their name."""
+    """Replace time functions in SQL text by their values. `columns`, in lower case, take precedence over functions."""
     if not is_time_dependent(sql):
         return sql
     try:
@@ -38,7 +38,7 @@ def replaced_in_text(sql: str, answer: Substitute, columns: Collection[str]) -> 
     pieces: list[str] = []
     start = 0
     for at, token in enumerate(tokens):
-        # What is quoted is written in another way than the word itself.
+        # The source text of a quoted name includes the quotes, so it never equals a function name.
         name = sql[token.start : token.end + 1].lower()
         if name not in FUNCTIONS or (at and tokens[at - 1].token_type.name in ("DOT", "ALIAS")):
             continue
@@ -57,7 +57,7 @@ def replaced_in_text(sql: str, answer: Substitute, columns: Collection[str]) -> 
 
 
 def replaced_in_column(column: Column, answer: Substitute, columns: Collection[str]) -> Column:
-    """As `replaced_in_text`, in a Column of either kind of session."""
+    """Replace time functions in a Column of either kind of session; see `replaced_in_text`."""
     if not is_time_dependent(str(column)):
         return column
     if type(column).__module__.startswith("pyspark.sql.connect"):
@@ -77,7 +77,7 @@ class _ConnectTree:
         self._columns = columns
 
     def replaced(self, given: Any) -> Any:
-        """An expression, or whatever an expression holds."""
+        """Replace time functions in an expression or in a part of an expression."""
         if isinstance(given, (list, tuple)):
             return type(given)(self.replaced(item) for item in given)
         if not isinstance(given, self._kinds.Expression):
@@ -101,7 +101,7 @@ class _ConnectTree:
 
 
 class _ClassicTree:
-    """This class talks to the JVM."""
+    """Replaces time functions in classic Columns. This class calls the JVM."""
 
     def __init__(self, answer: Substitute, columns: Collection[str]) -> None:
         from pyspark.sql.utils import get_active_spark_context
