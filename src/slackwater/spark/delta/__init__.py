@@ -1,4 +1,4 @@
-"""delta-spark's import paths, `delta.tables` and the others, for processes that ask for them."""
+"""delta-spark's import paths (`delta.tables` and others), installed only on request."""
 
 from __future__ import annotations
 

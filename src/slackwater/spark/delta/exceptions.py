@@ -1,4 +1,4 @@
-"""`delta.exceptions`: what a commit raises that lost against another writer."""
+"""`delta.exceptions`: errors of commits lost against another writer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`delta.pip_utils`: the builder of a session that knows Delta."""
+"""`delta.pip_utils`: a session builder with Delta support."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["configure_spark_with_delta_pip"]
 def configure_spark_with_delta_pip(
     spark_session_builder: SparkSession.Builder, extra_packages: Sequence[str] | None = None
 ) -> SparkSession.Builder:
-    """The builder, whose sessions answer `format("delta")`: no JAR of Delta is fetched.
+    """Return the builder, enabled for `format("delta")`. No Delta JAR is fetched.
 
-    `extra_packages` are Maven's coordinates of other packages, which Spark fetches. Raises TypeError for what is no
-    builder.
+    `extra_packages` are Maven coordinates of other packages for Spark to fetch. Raises TypeError if
+    `spark_session_builder` is not a builder.
     """
     if not isinstance(spark_session_builder, SparkSession.Builder):
         raise TypeError(

@@ -1,4 +1,4 @@
-"""`delta.tables`: the table, and the builders that its methods give."""
+"""`delta.tables`: the table and the builders returned by its methods."""
 
 from __future__ import annotations
 
