@@ -98,7 +98,7 @@ class TransactionTableState:
         self._branch.close()
 
     def prepare(self, txn_id: str, isolation: IsolationLevel) -> None:
-        """Combine all changes into one commit. Raises the errors of `TableTransaction.commit` before its first attempt."""
+        """Combine all changes into one commit. Raises as `TableTransaction.commit` before its first attempt."""
         transaction = self._joined_commit(txn_id)
         if len(self._joined) > 1:
             self._race = transaction.prepared(
