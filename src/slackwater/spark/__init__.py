@@ -1,1 +1,1 @@
-"""Everything that is a Spark plan, and the only place that imports PySpark."""
+"""Spark integration: all Spark plans, and the only package with PySpark imports."""

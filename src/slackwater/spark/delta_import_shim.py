@@ -1,4 +1,4 @@
-"""delta-spark's import paths: `from delta.tables import DeltaTable` without delta-spark, and never in its place."""
+"""delta-spark's import paths: `from delta.tables import DeltaTable` without delta-spark. Never replaces delta-spark."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _ROOM = Path(__file__).with_name(_NAME)
 
 
 def install_delta_names() -> None:
-    """Let this process import delta-spark's names from Slackwater: call it before the first import of `delta`.
+    """Let this process import delta-spark's names from Slackwater. Call before the first import of `delta`.
 
-    `delta` has DeltaTable and `configure_spark_with_delta_pip`, `delta.tables` the table and its builders, and
-    `delta.exceptions` the errors of commits that lost. Nothing is written to disk, and calling it again does nothing.
-    Raises InvalidArgument where a module of that name is there already, delta-spark's or another one: it stays what
-    `import delta` gives, and nothing is changed.
+    `delta` contains DeltaTable and `configure_spark_with_delta_pip`, `delta.tables` the table and its builders, and
+    `delta.exceptions` the errors of lost commits. Nothing is written to disk, and repeated calls have no effect. Raises
+    InvalidArgument if another module `delta` exists, from delta-spark or another package. `import delta` then still
+    returns the other module, and nothing is changed.
 
     >>> slackwater.install_delta_names()
     >>> from delta.tables import DeltaTable
@@ -43,7 +43,7 @@ def install_delta_names() -> None:
 
 
 class _Finder(MetaPathFinder):
-    """Finds the package where no other finder does: one that is installed later comes before it."""
+    """Finds the package if no other finder does. A package installed later takes precedence."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -55,9 +55,10 @@ class _Finder(MetaPathFinder):
 
 
 def _found_elsewhere() -> str | None:
-    """Where another package of the name would be loaded from, if there is one.
+    """Return the origin of another package of this name, or None.
 
-    A folder without `__init__.py` counts as none: Python takes each folder of the name for a package, tables too.
+    A folder without `__init__.py` is ignored, because Python treats every folder of this name as a package, also a
+    table.
     """
     for finder in sys.meta_path:
         find_spec = getattr(finder, "find_spec", None)

@@ -1,7 +1,7 @@
-"""`enable(spark)`: `format("delta")`, names of Delta tables and SQL on them are answered by this package.
+"""`enable(spark)`: Slackwater handles `format("delta")`, names of Delta tables and SQL on these tables.
 
-PySpark's classes are extended once per process, in each mode. From then on every session of the process is answered
-for, but those that have `spark.slackwater.enabled` = false.
+PySpark's classes are extended once per process, in each mode. Slackwater then handles every session of the process,
+except sessions with `spark.slackwater.enabled` = false.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from slackwater.spark.write.save import save
 _ATTENDED = "_slackwater_attended"
 _MODES = ("append", "overwrite", "ignore", "error", "errorifexists", "default")
 _extending = threading.RLock()
-# What `enable` is called with where it is called without a session: None is a mistake there.
+# Default of `spark`, because an explicit None is an error.
 _ACTIVE: Any = object()
 
 
@@ -68,14 +68,17 @@ def enable(spark: SparkSession.Builder) -> SparkSession.Builder: ...
 @overload
 def enable(*, lake: Lake | None = None) -> SparkSession | None: ...
 def enable(spark: Any = _ACTIVE, lake: Lake | None = None) -> Any:
-    """Make `format("delta")`, names of Delta tables and SQL on them work in every session of this process.
+    """Enable `format("delta")`, names of Delta tables and SQL on Delta tables in every session of this process.
 
-    Classic and Connect sessions; nothing is installed or downloaded. `spark` is a session, or the builder of one, and
-    is given back; without it, the active session is, or None where there is none. A session with
-    `spark.slackwater.enabled` = false is left alone. Calling it again does nothing. Where a session names
-    delta-spark's catalog and Spark cannot load that, the setting is taken back, with a warning. A `lake` is attached to
-    the session as `lake`. Raises InvalidArgument for a session that opts out or was stopped, and for a lake without a
-    session; WrongArgumentType, which is a TypeError too, for what is neither a session nor a builder, None too.
+    Supports classic and Connect sessions; nothing is installed or downloaded. `spark` is a session or a session
+    builder, and is returned. Without `spark`, the active session is returned, or None if there is none. A session with
+    `spark.slackwater.enabled` = false stays unchanged. Repeated calls have no effect. If a session names delta-spark's
+    catalog and Spark cannot load it, the setting is removed with a warning. `lake` is attached to the session as
+    `lake`.
+
+    Raises:
+        InvalidArgument: If the session opts out or was stopped, or if a lake is passed without a session.
+        WrongArgumentType: If `spark` is neither a session nor a builder, including None. Also a TypeError.
 
     >>> slackwater.enable(spark) is spark
     True
@@ -122,7 +125,7 @@ def _is_builder(given: Any) -> bool:
 
 
 def _extend_process() -> None:
-    """Extend PySpark's classes, those of Connect where they are imported; sessions that come later see to the rest."""
+    """Extend PySpark's classes, and Connect's classes if imported. Later Connect sessions extend the rest."""
     from pyspark.sql import catalog, readwriter
     from pyspark.sql.classic import dataframe
     from pyspark.sql.streaming import readwriter as streaming
@@ -151,12 +154,12 @@ def _extend_connect() -> None:
 
 
 def _extend_sessions(session: Any, catalog: type) -> None:
-    """Attend to the sessions that `session` makes, and answer for tables that are named by their path."""
+    """Attend to new sessions of class `session`, and handle tables named by path."""
     if is_extended(session):
         return
     for kind, names in ((session.Builder, ("getOrCreate", "create")), (session, ("newSession", "cloneSession"))):
         for name in names:
-            # Releases of PySpark differ in what there is.
+            # PySpark releases differ in the available methods.
             if hasattr(kind, name):
                 wrap(kind, name, _new_session)
     wrap(session, "sql", _sql)
@@ -165,7 +168,7 @@ def _extend_sessions(session: Any, catalog: type) -> None:
 
 
 def _extend_frames(frame: type) -> None:
-    """Let frames of this kind be merged into Delta tables by name, and explain themselves in words; once."""
+    """Add `mergeInto` for Delta tables and readable `explain` output to this DataFrame class, once."""
     if not is_extended(frame):
         wrap(frame, "mergeInto", merge_into)
         wrap(frame, "explain", explain)
@@ -214,7 +217,7 @@ def _insert_into(
 
 
 def _attend(session: Any) -> None:
-    """Do once for a session what it needs beside the extended classes."""
+    """Prepare a session once, in addition to the extended classes."""
     if session.__dict__.get(_ATTENDED):
         return
     session.__dict__[_ATTENDED] = True
@@ -253,7 +256,7 @@ def _mode(original: Callable[..., Any], self: Any, save_mode: str | None) -> Any
 
 
 def _require_mode(given: str) -> None:
-    """Raise InvalidArgument for what is no mode of a write: Spark says so in words of the JVM."""
+    """Raise InvalidArgument for an unknown write mode, because Spark's own message is a JVM error."""
     if given.strip().lower() not in _MODES:
         near = get_close_matches(given.strip().lower(), _MODES, 1)
         meant = f": did you mean {near[0]!r}?" if near else ""
@@ -324,7 +327,7 @@ def _save_delta(writer: Any, path: str | None, mode: str | None, partition_by: A
 
 
 def _complete(writer: Any, mode: str | None, partition_by: Any) -> Request:
-    """What was asked of a writer, with what its last call says. Raises InvalidArgument for buckets."""
+    """Return the writer's request with the arguments of its last call. Raises InvalidArgument for buckets."""
     request = request_of(writer)
     if request.buckets is not None:
         raise InvalidArgument(

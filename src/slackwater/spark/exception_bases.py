@@ -1,7 +1,7 @@
-"""Our errors are also of the classes that people catch: PySpark's, and delta-spark's where that is installed.
+"""Additional base classes of our errors: PySpark's errors, and delta-spark's if installed.
 
-The tree gets the bases when any code imports `pyspark.errors`, and never without: then no code can name them.
-An `except` clause goes by the real bases of a class, so a virtual subclass would not be caught.
+The bases are added when any code imports `pyspark.errors`. Without this import no code can name these classes. An
+`except` clause checks the real bases of a class, so a virtual subclass would not be caught.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from slackwater import errors
 from slackwater.error_classes import StatementPlace
 from slackwater.spark.import_hooks import on_import
 
-# delta-spark refuses with any of the three, by what it was that it refused.
+# delta-spark raises any of the three, depending on the rejected operation.
 _REFUSALS = ("AnalysisException", "IllegalArgumentException", "UnsupportedOperationException")
-# Each class with those of pyspark.errors that delta-spark raises in its place; what is below it is of these too.
+# Classes of pyspark.errors raised by delta-spark for the same error. Subclasses inherit these bases.
 _OF_PYSPARK: dict[type[errors.SlackwaterError], tuple[str, ...]] = {
     errors.SlackwaterError: ("PySparkException",),
     errors.TableNotFound: ("AnalysisException",),
@@ -41,7 +41,7 @@ _OF_DELTA_SPARK = (
 
 
 def watch() -> None:
-    """Give the errors their bases as soon as the modules of these are imported."""
+    """Add the bases to the errors on import of the bases' modules."""
     on_import("pyspark.errors", _add_classes_of_pyspark)
     on_import("pyspark.errors", _tell_places)
     on_import("delta.exceptions", _add_classes_of_delta_spark)
@@ -54,14 +54,14 @@ def _add_classes_of_pyspark(module: ModuleType) -> None:
 
 
 def _tell_places(module: ModuleType) -> None:
-    """Places in statements are PySpark's contexts of a query, of the kind that it has for SQL."""
+    """Register statement positions as PySpark's query contexts, with PySpark's context type for SQL."""
     module.QueryContext.register(StatementPlace)
     kind = module.QueryContextType.SQL
     setattr(StatementPlace, "contextType", lambda _: kind)  # noqa: B010  (the kernel cannot name the type)
 
 
 def _add_classes_of_delta_spark(module: ModuleType) -> None:
-    """Where `delta` is ours, its classes are these themselves."""
+    """Add delta-spark's classes as bases. In our own `delta` shim, the classes are identical."""
     for ours in _OF_DELTA_SPARK:
         theirs = getattr(module, ours.__name__, None)
         if isinstance(theirs, type):
@@ -70,5 +70,5 @@ def _add_classes_of_delta_spark(module: ModuleType) -> None:
 
 def _add_base(ours: type[errors.SlackwaterError], base: type) -> None:
     if not issubclass(ours, base):
-        # Last, so that what our classes say of themselves is said by our methods.
+        # Last, so that our own methods take precedence.
         setattr(ours, "__bases__", (*ours.__bases__, base))  # noqa: B010  (for type checkers it is read-only)

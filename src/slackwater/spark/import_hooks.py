@@ -1,4 +1,4 @@
-"""What is done as soon as a module of another package is imported, which may be never: it is not imported here."""
+"""Import hooks: run a callback when another package is first imported, without importing it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _awaited: dict[str, list[Callable[[ModuleType], None]]] = {}
 
 
 def on_import(name: str, then: Callable[[ModuleType], None]) -> None:
-    """Call `then` with the module of the full `name`: now, if it is there, and whenever it is loaded from now on.
+    """Call `then` with the module of the full `name`: now if imported, and after each later load.
 
-    A module is loaded anew where somebody has taken it away, so `then` may be called more than once.
+    Code may remove a module and load it again, so `then` may run more than once.
     """
     if then not in (waiting := _awaited.setdefault(name, [])):
         waiting.append(then)
@@ -26,7 +26,7 @@ def on_import(name: str, then: Callable[[ModuleType], None]) -> None:
 
 
 class _Finder(MetaPathFinder):
-    """Finds nothing itself: what the others find for one of the names is attended to when it has been loaded."""
+    """A finder for watched names. Delegates to the other finders and adds the callbacks after the load."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -55,5 +55,5 @@ class _Attending(Loader):
             then(module)
 
     def __getattr__(self, name: str) -> Any:
-        # Sources for tracebacks, resources: the loader's own.
+        # Delegate sources for tracebacks and resources to the loader.
         return getattr(self._loader, name)

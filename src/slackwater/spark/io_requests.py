@@ -1,6 +1,6 @@
-"""What is asked of one of PySpark's readers or writers before it is carried out: format, options, schema.
+"""Requests of PySpark's readers and writers before execution: format, options, schema.
 
-PySpark's methods are wrapped; what they are told is remembered beside the reader or writer itself.
+PySpark's methods are wrapped. Their arguments are stored on the reader or writer.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _EXTENDED = "_slackwater_extended"
 
 
 class Request:
-    """What was asked of one reader or writer so far."""
+    """The arguments collected so far for one reader or writer."""
 
     def __init__(self) -> None:
         self.is_delta: bool | None = None
@@ -31,7 +31,7 @@ class Request:
 
 
 def request_of(reader: Any) -> Request:
-    """What was asked of a reader or writer; nothing yet for one that is new."""
+    """Return the request of a reader or writer, empty for a new one."""
     found = reader.__dict__.get(_REQUEST)
     if found is None:
         found = reader.__dict__[_REQUEST] = Request()
@@ -39,20 +39,20 @@ def request_of(reader: Any) -> Request:
 
 
 def session_of(reader: Any) -> Any:
-    """The session of a reader or writer."""
-    # A reader of Connect calls its session the client.
+    """Return the session of a reader or writer."""
+    # A Connect reader stores its session as the client.
     return reader.__dict__.get("_spark") or reader.__dict__.get("_client")
 
 
 def is_extended(kind: type) -> bool:
-    """Whether a class of PySpark was extended before; from now on it counts as such."""
+    """Return whether a PySpark class is already extended, and mark the class as extended."""
     before = _EXTENDED in kind.__dict__
     setattr(kind, _EXTENDED, True)
     return before
 
 
 def remember_requests(kind: type) -> None:
-    """Let readers or writers of this kind remember what they are asked for, until it is carried out."""
+    """Wrap the methods of this reader or writer class, so that each instance collects its request."""
     handlers: dict[str, Callable[..., Any]] = {
         "format": _format,
         "option": _option,
@@ -64,14 +64,14 @@ def remember_requests(kind: type) -> None:
 
 
 def wrap_each(kind: type, handlers: Mapping[str, Callable[..., Any]]) -> None:
-    """As `wrap`, of each of the methods that there is: releases of PySpark differ in that."""
+    """Call `wrap` for each existing method, because PySpark releases differ in their methods."""
     for name, handler in handlers.items():
         if hasattr(kind, name):
             wrap(kind, name, handler)
 
 
 def wrap(kind: type, name: str, handler: Callable[..., Any]) -> None:
-    """Put `handler` in the place of the method `name`, which it gets as its first argument, bound."""
+    """Replace the method `name` by `handler`. The first argument of `handler` is the bound original."""
     original = getattr(kind, name)
 
     @functools.wraps(original)
@@ -82,14 +82,14 @@ def wrap(kind: type, name: str, handler: Callable[..., Any]) -> None:
 
 
 def _is_delta(self: Any, source: Any) -> bool:
-    """Whether `source`, or what the session takes where none is named, is Delta and answered for here."""
+    """Return whether `source`, or the session's default, is Delta and handled by Slackwater."""
     session = session_of(self)
     is_delta = is_delta_by_default(session) if source is None else isinstance(source, str) and source.lower() == "delta"
     return is_delta and is_enabled_for(session)
 
 
 def wants_delta(self: Any, named: Any) -> bool:
-    """Whether the format of a request is answered for here: `named` at its end, else named before, else the default."""
+    """Return whether Slackwater handles the request's format: `named`, else the earlier format, else the default."""
     known = request_of(self).is_delta
     return _is_delta(self, named) if named is not None or known is None else known
 
@@ -122,7 +122,7 @@ def _name(original: Callable[..., Any], self: Any, source_name: str) -> Any:
 def table_to_load(
     self: Any, path: Any, named: Any, schema: Any, options: dict[str, Any]
 ) -> tuple[str, dict[str, Any]] | None:
-    """The path and the options of the table that `load` asks a reader for; None where it is not answered for here.
+    """Return the path and options of the table for `load`, or None if Slackwater does not handle the request.
 
     Raises InvalidArgument for a schema, and without a path.
     """
@@ -139,7 +139,7 @@ def table_to_load(
 
 
 def given_path(path: Any, options: dict[str, Any]) -> str:
-    """The one path that was given, as an argument or an option. Raises InvalidArgument."""
+    """Return the single path passed as an argument or an option. Raises InvalidArgument."""
     found = path if path is not None else next((v for k, v in options.items() if k.lower() == "path"), None)
     if isinstance(found, (list, tuple)) and len(found) == 1:
         found = found[0]

@@ -1,7 +1,7 @@
-"""A process that imported Slackwater and forgot to enable it is told so, where Spark would say that it knows no delta.
+"""Hint for Spark's DATA_SOURCE_NOT_FOUND error about "delta", if Slackwater is imported but not enabled.
 
-PySpark's readers and writers are watched for this one error, in each mode, once PySpark is imported; PySpark itself is
-not imported here. Where `format("delta")` is known to Spark, by delta-spark's JAR, nothing changes.
+PySpark's readers and writers are watched for this error, in each mode, after the import of PySpark. This module does
+not import PySpark. If Spark knows `format("delta")` from delta-spark's JAR, nothing changes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from slackwater.spark.import_hooks import on_import
 
 _READERS_AND_WRITERS = ("pyspark.sql.readwriter", "pyspark.sql.connect.readwriter")
 UNSEEN = "in a way that Slackwater does not see"
-"""The words of the provider that stands for `delta` in a catalog, where Slackwater did not answer first."""
+"""The text in the catalog's placeholder provider for `delta`, shown if Slackwater did not handle the request first."""
 _UNKNOWN = ("DATA_SOURCE_NOT_FOUND", "DATA_SOURCE_NOT_EXIST", "UNSUPPORTED_DATA_SOURCE_SAVE_MODE")
 _DELTA = ("data source: delta", "data source 'delta'", 'data source "delta"')
 _FORGOTTEN = (
@@ -25,7 +25,7 @@ _FORGOTTEN = (
 
 
 def watch() -> None:
-    """Watch PySpark's readers and writers, also those that are imported later."""
+    """Watch PySpark's readers and writers, including later imports."""
     for name in _READERS_AND_WRITERS:
         on_import(name, _watch)
 
@@ -45,7 +45,7 @@ def _explain(kind: type, name: str) -> None:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
             answer = original(self, *args, **kwargs)
-            # A reader of Connect asks the server when its frame is used; this one is asked now.
+            # Resolve the schema now, because a Connect reader contacts the server only when its frame is used.
             if str(self.__dict__.get("_format")).lower() == "delta" and answer is not None:
                 _ = answer.schema
         except Exception as error:
@@ -59,7 +59,7 @@ def _explain(kind: type, name: str) -> None:
 
 
 def _is_unknown(text: str) -> bool:
-    """Whether an error says that `delta` is not answered for."""
+    """Return whether the error text means an unknown format `delta`."""
     lowered = text.lower()
     is_named = any(name in text for name in _UNKNOWN) and any(name in lowered for name in _DELTA)
     return is_named or UNSEEN in text

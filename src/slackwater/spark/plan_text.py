@@ -1,4 +1,4 @@
-"""Plans as people see them: columns of ours by words, without the prefix that keeps them apart from users' columns."""
+"""Readable plan texts: internal column names without the prefix that prevents collisions with users' columns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from slackwater.spark.session.local_frame import local_frame
 
 
 def explain(original: Callable[..., None], self: DataFrame, *args: Any, **kwargs: Any) -> None:
-    """In the place of `DataFrame.explain`, whose arguments these are: what it prints, in words."""
+    """Replace `DataFrame.explain`, with the same arguments: print the plan with readable column names."""
     del self
     with io.StringIO() as printed:
         with redirect_stdout(printed):
@@ -24,6 +24,6 @@ def explain(original: Callable[..., None], self: DataFrame, *args: Any, **kwargs
 
 
 def explained(frame: DataFrame) -> DataFrame:
-    """What EXPLAIN answered, in words."""
+    """Return the result of EXPLAIN with readable column names."""
     rows = [(plan_in_words(row[0]),) for row in frame.collect()]
     return local_frame(frame.sparkSession, rows, frame.schema)
