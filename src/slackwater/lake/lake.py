@@ -157,8 +157,8 @@ class LogLake(LakeMembership):
         """Connect to the lake of the owner served at `url`. This process reads and writes data and logs itself.
 
         `storage_options` as in `Snapshot.load`. `timeout_s`: seconds to wait for a response, over all attempts.
-        Backfills, releases, repairs and slices of the past have ten times the limit. Waits for locks are added. The
-        client sends `token` to `https:` addresses and to this machine only, unless `allow_http`. `ca_file`:
+        Backfills, releases, repairs and slices of the past have ten times the limit. Waits for locks extend the limit.
+        The client sends `token` to `https:` addresses and to this machine only, unless `allow_http`. `ca_file`:
         certificates to trust (PEM), if no known authority signed the server's certificate. Raises InvalidArgument,
         NotAuthorized, CommitOwnerUnavailable.
         """

@@ -115,7 +115,7 @@ class TransactionTableState:
         self._race = CommitLoop(transaction, replace(info, txn_id=txn_id), isolation)
 
     def table_read(self) -> TableRead | None:
-        """Return the reads and the latest version known to confirm the result. None without reads."""
+        """Return the reads, valid as of the last version checked for conflicts. None without reads."""
         reads = self._all_reads()
         if not (reads.readings or reads.app_ids):
             return None

@@ -129,9 +129,9 @@ class Lake(LogLake):
 
         `storage_options` as in `Snapshot.load`; `spark` is by default the active session. `timeout_s`: seconds to wait
         for a response, over all attempts. Backfills, releases, repairs and slices of the past have ten times the limit.
-        Waits for locks are added. The client sends `token` to `https:` addresses and to this machine only, unless
-        `allow_http`. `ca_file`: certificates to trust (PEM), if no known authority signed the server's certificate.
-        Raises InvalidArgument, NotAuthorized, CommitOwnerUnavailable.
+        Waits for locks extend the limit. The client sends `token` to `https:` addresses and to this machine only,
+        unless `allow_http`. `ca_file`: certificates to trust (PEM), if no known authority signed the server's
+        certificate. Raises InvalidArgument, NotAuthorized, CommitOwnerUnavailable.
 
         >>> with slackwater.Lake.connect(url, token, spark=spark) as served:
         ...     [table.name for table in served.tables()]

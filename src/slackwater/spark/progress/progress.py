@@ -5,8 +5,8 @@ its own bar on the same terminal (`spark.ui.showConsoleProgress`, on by default 
 would erase each other, so a long stage is then named once on its own line, and Spark's bar continues below.
 
 Shown by default only on terminals and in notebooks, for the work of the main thread. The Spark conf
-`spark.slackwater.progress` = true|false overrides this. If unset, the environment variable SLACKWATER_PROGRESS = 1|0
-overrides it.
+`spark.slackwater.progress` = true|false overrides the default. If the conf is unset, the environment variable
+SLACKWATER_PROGRESS = 1|0 overrides the default.
 """
 
 from __future__ import annotations
