@@ -264,7 +264,7 @@ class _Recovering:
             self._questions.append(f"{' and '.join(places)} are both named {name!r}: name one of them, NAME=LOCATION")
 
     def _proven(self, table_id: str, staged: Sequence[Candidate]) -> frozenset[str]:
-        """Return the staged files ratified by the database or accepted by the user, without files rejected by the user."""
+        """Return the staged files ratified by the database or accepted by the user, minus rejected files."""
         known = self._known.tables.get(table_id)
         names = {c.file_name for c in known.commits} if known is not None else set()
         proven, version = set(), self._tables[table_id].version
