@@ -1,1 +1,1 @@
-"""DELETE and UPDATE as Spark plans: rows that match, files that are rewritten or get a deletion vector."""
+"""DELETE and UPDATE as Spark plans: find the matching rows, then rewrite files or write deletion vectors."""

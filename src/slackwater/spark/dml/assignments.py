@@ -1,4 +1,4 @@
-"""What SET clauses and INSERT lists say: which columns get which values, as Columns of the table's types.
+"""SET clauses and INSERT lists, parsed into columns and values of the table's types.
 
 Source: delta-spark's `UPDATE ... SET` and `MERGE`; delta-protocol.md "Identity Columns", "Default Columns".
 """
@@ -44,9 +44,9 @@ _REFUSED = {
 
 
 def validate_set_argument(given: object, name: str = "set") -> None:
-    """Let pass a dict of column names and values, as delta-spark does; `name` is the argument's.
+    """Accept a dict of column names and values, like delta-spark. `name` is the argument's name.
 
-    Raises ValueError for None, and TypeError for what is no such dict.
+    Raises ValueError if `given` is None, and TypeError if `given` is not such a dict.
     """
     if given is None:
         raise ValueError(f"'{name}' cannot be None")
@@ -68,14 +68,17 @@ def validate_set_argument(given: object, name: str = "set") -> None:
 def parse_assignments(
     given: Mapping[str, Expression], schema: StructType, rules: WriteExpressions, what: str, insert: bool = False
 ) -> dict[ColumnPath, Column]:
-    """The columns that `given` sets, as `schema` spells them, with their values; `what` names the clause in messages.
+    """Return the columns set by `given`, in the spelling of `schema`, with their values.
 
-    Keys are columns in any case, nested ones with dots, in backticks where a name has a dot. The word DEFAULT is the
-    column's default value; what the table generates itself is then left out. With `insert`, the clause makes new rows:
-    it sets whole columns, and identity columns too where the table lets rows bring values of their own.
+    Keys are column names in any case. Nested columns use dots; names with a dot need backticks. The word DEFAULT means
+    the column's default value. DEFAULT for an identity or generated column leaves the column out. `what` names the
+    clause in messages. With `insert`, the clause makes new rows. Then only whole columns can be set, and identity
+    columns only if the table allows explicit values.
 
-    Raises TypeError as `validate_set_argument`, and InvalidArgument for a column that does not exist, one that is set
-    twice or also in part, a part of an array or a map, an identity column, and text that is no SQL.
+    Raises:
+        TypeError: See `validate_set_argument`.
+        InvalidArgument: If a column does not exist, is set twice or also in part, is part of an array or a map, or is
+            an identity column, or if a value is not valid SQL.
     """
     validate_set_argument(given, "values" if insert else "set")
     found: dict[ColumnPath, Column] = {}
@@ -107,16 +110,15 @@ def assigned_columns(
     what: str,
     fills: bool = False,
 ) -> dict[str, Column]:
-    """By top-level column, its value after `assignments`, of exactly its type in `schema`.
+    """Return the value of each assigned top-level column, with exactly its type in `schema`.
 
-    The values resolve in `frame`, which is analysed and not run, and so does `current(column)`, the present value of a
-    column of which only a part is set; where a struct is null, it becomes one whose other fields are null. The order
-    is that of `schema`. A value that does not fit into its column fails the job that evaluates it. With `fills`, fields
-    that a struct lacks are NULL; else such a value is refused.
+    The values and `current(column)` resolve in `frame`. `frame` is analysed, not run. `current(column)` is the present
+    value of a partly set column. A null struct becomes a struct with null in its other fields. The order is the order
+    of `schema`. A value too large for its column fails the job that evaluates it. With `fills`, missing struct fields
+    are NULL; otherwise a value with missing fields is rejected. `what` names the clause in messages.
 
-    Raises InvalidArgument for a value that Spark cannot resolve or that is not of one row (see
-    `validate_expression`), and for one whose type may not be stored in the column: see
-    `slackwater.spark.write.store_assignment`.
+    Raises InvalidArgument if Spark cannot resolve a value, if a value is not of one row (see `validate_expression`), or
+    if its type may not be stored in the column (see `slackwater.spark.write.store_assignment`).
     """
     if not assignments:
         return {}
@@ -142,11 +144,11 @@ def assigned_columns(
 def validate_expression(
     frame: DataFrame, value: Expression, what: str, boolean: bool = False, deterministic: bool = False
 ) -> Column:
-    """`value` as a Column, where it resolves in `frame` and is of one row; `what` names it in messages.
+    """Return `value` as a Column that resolves in `frame` and depends on one row. `what` names it in messages.
 
-    With `boolean`, it is a condition; a NULL without a type is one. With `deterministic`, it must not differ from one
-    evaluation to the next. `frame` is analysed and not run. Raises InvalidArgument for all else: sub-queries,
-    aggregates, window functions, generators, and what Spark cannot resolve.
+    With `boolean`, `value` must be a condition; an untyped NULL is allowed. With `deterministic`, each evaluation must
+    give the same value. `frame` is analysed, not run. Raises InvalidArgument for sub-queries, aggregates, window
+    functions, generators and expressions that Spark cannot resolve, TypeError if `value` is not a Column or a string.
     """
     if not isinstance(value, (Column, str)):
         raise TypeError(f"{what} must be a Spark SQL Column or a string (an expression in SQL syntax), found {value!r}")
@@ -175,7 +177,7 @@ def validate_expression(
 
 
 def subqueries_resolve(frame: DataFrame, condition: str, what: str) -> None:
-    """Raise InvalidArgument where `condition`, which has sub-queries, does not resolve in a filter of `frame`."""
+    """Raise InvalidArgument if `condition`, which has sub-queries, does not resolve in a filter of `frame`."""
     with _refusals_named(f"{what} {condition!r}"):
         _ = frame.filter(F.expr(condition)).schema
 
@@ -183,7 +185,7 @@ def subqueries_resolve(frame: DataFrame, condition: str, what: str) -> None:
 def assignments_without_alias(
     given: Mapping[str, Expression], alias: str, schema: StructType
 ) -> Mapping[str, Expression]:
-    """The assignments with plain column names, where they have the target's alias in front."""
+    """Return the assignments without the target's alias in front of column names."""
     return {_without_first(key, alias, schema): value for key, value in given.items()}
 
 
@@ -191,11 +193,11 @@ def _without_first(key: str, alias: str, schema: StructType) -> str:
     try:
         parts = parse_column_path(key)
     except InvalidArgument:
-        # The code that parses the assignment later refuses it, and names the clause.
+        # Parsing the assignment later raises the error, and names the clause.
         return key
     if len(parts) == 1 or parts[0].lower() != alias.lower():
         return key
-    # Of a table and a struct of that name, the table comes first, as in Spark.
+    # Like Spark, the name means the table before a struct column.
     is_struct = schema.get(parts[0]) is not None and schema.get(parts[1]) is None
     return key if is_struct else ".".join(quoted(part) for part in parts[1:])
 
@@ -260,14 +262,14 @@ def _default(path: ColumnPath, schema: StructType, rules: WriteExpressions) -> C
 def _types_of(
     frame: DataFrame, assignments: Mapping[ColumnPath, Column], what: str
 ) -> dict[ColumnPath, spark_types.DataType]:
-    """The types of the values, all of which are of one row of `frame`."""
+    """Return the types of the values. Each value must depend on one row of `frame`."""
     values = list(assignments.values())
     try:
         with _refusals_named(what):
             _require_one_row(frame, F.struct(*values), deterministic=False)
             fields = frame.select(*(v.alias(f"_{at}") for at, v in enumerate(values))).schema.fields
     except InvalidArgument:
-        # Only one by one shows whose value it is.
+        # Values are checked one by one, so that the message names the column at fault.
         for path, value in assignments.items():
             with _refusals_named(f"{what}: the value of column {format_column_path(path)}"):
                 _require_one_row(frame, value, deterministic=False)
@@ -277,7 +279,7 @@ def _types_of(
 
 
 def _with_parts(present: Column, data_type: DataType, path: ColumnPath, values: Mapping[ColumnPath, Column]) -> Column:
-    """What is at `path` with those of its parts that are among `values` replaced, at every depth."""
+    """Return the value at `path` with the parts in `values` replaced, at every depth."""
     if not isinstance(data_type, StructType) or not any(set_path[: len(path)] == path for set_path in values):
         return present
     parts = []
@@ -291,9 +293,9 @@ def _with_parts(present: Column, data_type: DataType, path: ColumnPath, values: 
 
 
 def _require_one_row(frame: DataFrame, value: Column, deterministic: bool) -> None:
-    """Let Spark raise AnalysisException where `value` is not of one row."""
+    """Let Spark raise AnalysisException if `value` does not depend on one row."""
     try:
-        # Inside of a lambda Spark allows no sub-query, and says so before it says that it allows no Python function.
+        # Inside a lambda, Spark reports a sub-query before a Python function; neither is allowed.
         _analyse(frame, F.exists(F.array(F.lit(1)), lambda _: value.isNull()), deterministic)
     except AnalysisException as error:
         if condition_of(error) != _NO_UDF_IN_LAMBDA:
@@ -303,17 +305,20 @@ def _require_one_row(frame: DataFrame, value: Column, deterministic: bool) -> No
 
 def _analyse(frame: DataFrame, condition: Column, deterministic: bool) -> None:
     if deterministic:
-        # A join's condition is where Spark allows nothing that depends on chance.
+        # A join, because Spark rejects non-deterministic join conditions.
         other = frame.sparkSession.range(0).select(F.lit(1).alias(_OTHER))
         _ = frame.join(other, condition).schema
     else:
-        # A filter of Connect answers with the schema it knows; a new column makes the server look at the plan.
+        # The new column makes the server analyse the plan, because a filter of Connect returns its cached schema.
         _ = plain_method(frame, "filter")(condition).select(F.lit(1).alias(_OTHER)).schema
 
 
 @contextmanager
 def _refusals_named(named: str) -> Iterator[None]:
-    """Within the block, an expression that Spark refuses raises InvalidArgument, in words of who wrote it."""
+    """Convert Spark's errors for expressions within the block into InvalidArgument with the name `named`.
+
+    A parse error becomes SqlSyntaxError.
+    """
     try:
         with suppress_spark_errors():
             yield

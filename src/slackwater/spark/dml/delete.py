@@ -1,4 +1,4 @@
-"""DELETE: rows go by deletion vectors or by rewriting their files; files whose every row goes are removed unread.
+"""DELETE with deletion vectors or rewritten files. Files with only matching rows are removed unread.
 
 Source: delta-protocol.md "Deletion Vectors", "Add File and Remove File", "Change Data Files"; delta-spark's DELETE.
 """
@@ -19,10 +19,14 @@ from slackwater.spark.progress.progress import Progress
 
 
 def delete(spark: SparkSession, table: Table, condition: Column | str | None, alias: str | None = None) -> DmlResult:
-    """Delete the rows for which `condition` is true, all without one; the commit, and how many they were.
+    """Delete the rows that match `condition`, all rows without a condition. Returns the commit and the number of rows.
 
-    Raises InvalidArgument for what is no condition on one row, OperationNotAllowed for an append-only table, and the
-    DeltaConcurrentModificationException that says which other writer was in the way: the table is unchanged then.
+    The table is unchanged after an error.
+
+    Raises:
+        InvalidArgument: If `condition` is not a condition on one row.
+        OperationNotAllowed: If the table is append-only.
+        DeltaConcurrentModificationException: If a concurrent commit conflicts; the message names the commit.
     """
     change = DmlCommand(spark, table, "DELETE", alias)
     change.require_removal_allowed()
@@ -47,7 +51,7 @@ def _deleted(
 
 
 def _write(change: DmlCommand, matches: RowMatches) -> int:
-    """Take the rows out of the files that have others; the number of rows that were copied for it."""
+    """Delete the matching rows of partly matching files. Returns the number of copied rows."""
     works = []
     if change.makes_vectors:
         change.delete_rows(matches.partial, matches.bitmaps or {})

@@ -1,4 +1,4 @@
-"""One change of rows of a table: what it reads, the files that it writes and removes, and its commit.
+"""Change of a table's rows: its reads, the files written and removed, and the commit.
 
 Source: delta-protocol.md "Add File and Remove File", "Add CDC File", "Deletion Vectors", "Row Tracking".
 """
@@ -54,7 +54,7 @@ from slackwater.transaction.rows.file_action_rows import as_removes
 from slackwater.transaction.rows.row_deletion import RowDeletion
 
 SCAN_MS, REWRITE_MS, MATERIALIZE_MS = "scanTimeMs", "rewriteTimeMs", "materializeSourceTimeMs"
-"""Operation metrics: how long rows were looked for, files were written, the source of a MERGE was read."""
+"""Operation metrics in ms: time for finding rows, for writing files, for reading the source of a MERGE."""
 _TIMES_OF = {
     "DELETE": (SCAN_MS, REWRITE_MS),
     "UPDATE": (SCAN_MS, REWRITE_MS),
@@ -65,13 +65,13 @@ UPDATE_PREIMAGE, UPDATE_POSTIMAGE = "update_preimage", "update_postimage"
 _CLOCK = Clock()
 _log = logging.getLogger(__name__)
 _ONLY_TARGET = "__slackwater_target"
-# Spark derives constraints from all pairs of computed columns, and a plan that only writes rows needs none of them.
+# Spark derives constraints from all pairs of computed columns, but a plan that only writes rows does not need them.
 _MANY_COLUMNS, _PLANS_OF_MANY = 100, {"spark.sql.constraintPropagation.enabled": "false"}
 
 
 @dataclass(frozen=True)
 class PendingWrite:
-    """What writes files, and how many rows they are to hold; None where that is not known."""
+    """A step that writes files, and the expected number of rows, None if unknown."""
 
     write: Callable[[], WriteResult]
     num_rows: int | None
@@ -79,7 +79,7 @@ class PendingWrite:
 
 @dataclass(frozen=True)
 class DmlResult:
-    """What a DELETE or UPDATE did: its commit, None where it found no row, and how many rows, None where not known."""
+    """The result of a DELETE or UPDATE. `commit` is None if nothing was committed, `num_rows` None if unknown."""
 
     commit: CommitResult | None
     num_rows: int | None
@@ -88,14 +88,15 @@ class DmlResult:
 class DmlCommand:
     """A DELETE, UPDATE or MERGE on the newest version of `table`.
 
-    Rows go by `way`, as `choose_transport` takes it. Files that are written are taken away again unless the commit
-    landed or may have landed. Raises TableNotFound, and UnsupportedFeature for a table that cannot be written.
+    `way` is the row transport, see `choose_transport`. Written files are deleted if the commit failed without effect,
+    and retained if its outcome is unknown. Raises TableNotFound if there is no table, UnsupportedFeature if the table
+    cannot be written.
     """
 
     is_by_application = True
-    """Whether an application that says how far it is does it once."""
+    """Whether the operation runs once per application version of the session."""
     tells_time = True
-    """Whether the operation metrics have times, as those of delta-spark's operation do."""
+    """Whether the operation metrics have times, like the metrics of delta-spark's operation."""
 
     def __init__(
         self,
@@ -132,17 +133,17 @@ class DmlCommand:
 
     @property
     def others_rows(self) -> ScanOptions:
-        """How rows are read that other writers added meanwhile."""
+        """The scan options for rows added by concurrent transactions."""
         return ScanOptions(rows=self.scan.options.rows)
 
     @property
     def makes_vectors(self) -> bool:
-        """Whether rows are deleted by deletion vectors, rather than by rewriting their files."""
+        """Return whether rows are deleted by deletion vectors instead of rewriting their files."""
         return self.snapshot.configuration.is_active("deletionVectors")
 
     @property
     def makes_feed(self) -> bool:
-        """Whether the change is recorded in change data files."""
+        """Return whether the change is recorded in change data files."""
         return self.snapshot.configuration.is_active("changeDataFeed")
 
     @property
@@ -151,24 +152,24 @@ class DmlCommand:
         return self.rows.schema
 
     def evolve(self, table: TableConfiguration) -> None:
-        """Rows are written for, and the commit sets, this protocol and metadata."""
+        """Set the protocol and metadata for written rows and for the commit."""
         self.rows = replace(self.rows, configuration=table)
 
     def require_removal_allowed(self) -> None:
-        """Raise OperationNotAllowed where the table is append-only."""
+        """Raise OperationNotAllowed if the table is append-only."""
         validate_not_append_only(self.snapshot.configuration)
 
     def nothing(self) -> DataFrame:
-        """A frame without rows in which conditions on the table can be looked at by Spark."""
+        """Return a frame without rows. Spark resolves conditions on the table in it."""
         schema = located_schema(self.snapshot.schema.fields, self.is_tracked)
         return empty_frame(self.spark, schema).alias(self.alias)
 
     def candidates(self, predicate: Predicate) -> pa.Table:
-        """The live files that may hold a match for `predicate`, all columns of ADD_SCHEMA."""
+        """Return the live files that may hold a match for `predicate`, with all columns of ADD_SCHEMA."""
         return self.snapshot.files(predicate, ADD_SCHEMA.names, self.scan.zone)
 
     def decided(self, files: pa.Table, predicate: Predicate) -> tuple[pa.Table, pa.Table]:
-        """Those of `files` of which every row makes `predicate` true, by proof, and the others."""
+        """Return the files with `predicate` proven true for every row, and the other files."""
         snapshot = self.snapshot
         others = prune(
             files,
@@ -182,18 +183,21 @@ class DmlCommand:
         return files.filter(pc.invert(is_other)), others
 
     def located(self, files: pa.Table, predicate: Predicate | None = None) -> AddressedRows:
-        """The live rows of `files` with their addresses; with `predicate`, some that cannot match may be missing."""
+        """Return the live rows of `files` with their addresses.
+
+        With `predicate`, rows that cannot match may be missing.
+        """
         return self.scan.located(files, predicate)
 
     def target(self, located: AddressedRows | DataFrame) -> DataFrame:
-        """Rows of the table under its alias, as users' expressions name them."""
+        """Return rows of the table under the target's alias, for users' expressions."""
         return (located.frame if isinstance(located, AddressedRows) else located).alias(self.alias)
 
     def column(self, name: str) -> Column:
-        """The present value of a top-level column, in a frame that has the target under its alias."""
+        """Return the present value of a top-level column, in a frame with the target under its alias."""
         return F.col(f"{quoted(self.alias)}.{quoted(name)}")
 
-    # What is written.
+    # Writes.
 
     def write_changed(
         self,
@@ -202,7 +206,11 @@ class DmlCommand:
         recomputed: Mapping[str, Column] | None = None,
         change_type: Column | None = None,
     ) -> WriteResult:
-        """Write rows, of which some are `changed`, to new files; with `change_type` these are change data files too."""
+        """Write rows to new files. `changed` marks the changed rows among copied rows.
+
+        `recomputed` marks the rows with recomputed generated columns, by column. With `change_type`, the new files are
+        change data files too.
+        """
         frame, hidden = self.rows.with_kept_ids(frame)
         if change_type is not None:
             frame, hidden = frame.withColumn(CHANGE_TYPE, change_type), [*hidden, CHANGE_TYPE]
@@ -211,7 +219,7 @@ class DmlCommand:
         return self.keep(written, both_roles=change_type is not None)
 
     def copy(self, frame: DataFrame) -> WriteResult:
-        """Write rows that stay unchanged to new files."""
+        """Copy unchanged rows to new files."""
         frame, hidden = self.rows.with_kept_ids(frame)
         with self._planned():
             return self.keep(self.rows.rewrite(frame, {}, hidden=hidden))
@@ -219,31 +227,33 @@ class DmlCommand:
     def insert(
         self, frame: DataFrame, change_type: str | None = None, parquet: Mapping[str, str] | None = None
     ) -> WriteResult:
-        """Write new rows, completed and checked as those of any write; `parquet` are options of the files' writer."""
+        """Write new rows, completed and checked like rows of any write. `parquet` are options of the file writer."""
         with self._planned():
             written = self.rows.write(frame, parquet or {}, change_type=change_type)
         return self.keep(written, both_roles=change_type is not None)
 
     def record_changes(self, frame: DataFrame, change_type: str | None) -> WriteResult:
-        """Write rows as change data files; without `change_type` they bring their own."""
+        """Write rows as change data files. Without `change_type`, the rows contain their change types."""
         with self._planned():
             return self.keep(self.rows.write_changes(frame, change_type, {}))
 
     def _planned(self) -> AbstractContextManager[None]:
-        """Within the block, frames are planned that write rows of the table.
+        """Plan the frames within the block with settings for writing rows of the table.
 
-        While `infers_conditions`, a frame reads tables of the user that Spark may prune by conditions that it infers.
+        With `infers_conditions`, constraint propagation stays on, because a frame reads the user's tables again. Spark
+        may prune these tables by inferred conditions.
         """
         is_light = len(self.schema) < _MANY_COLUMNS or self.infers_conditions
         return with_settings(self.spark, {} if is_light else _PLANS_OF_MANY)
 
     def at_once(self, works: Sequence[PendingWrite]) -> list[WriteResult]:
-        """Do works that each write files, side by side: one fills the gaps that another's last tasks leave.
+        """Run writes concurrently, so that each write uses the executors left idle by the last tasks of another.
 
-        All have ended when this returns, or raises what the first of them raised. Raises InvalidArgument for a number
-        of rows that is not the expected one.
+        All writes have ended on return and on error. Raises the error of the first failed write in list order,
+        InvalidArgument if the number of written rows differs from the expected number.
 
-        In a partitioned table one follows the other: when the first fails, the others would leave empty directories.
+        In a partitioned table the writes run one after the other. There, concurrent writes would leave empty
+        directories after a failure of the first write.
         """
         if len(works) < 2 or self.snapshot.metadata.partition_columns:
             written = [work.write() for work in works]
@@ -255,34 +265,37 @@ class DmlCommand:
         return written
 
     def keep(self, written: WriteResult, both_roles: bool = False) -> WriteResult:
-        """Stage files that were written; they go again where the change fails."""
+        """Stage written files. The files are deleted if the change fails."""
         with self._keeping:
             self._written.append(written)
             self.transaction.add(written.adds, fresh=True)
             self.transaction.add_change_files(written.change_files)
             if both_roles:
-                # What holds nothing but changed rows, each with its type, may be both. Source: "Add CDC File".
+                # A file with only changed rows and their change types may have both roles. Source: "Add CDC File".
                 self.transaction.add_change_files(AddCDCFile(a.path, a.partition_values, a.size) for a in written.adds)
         return written
 
-    # What goes.
+    # Removals.
 
     def remove(self, files: pa.Table) -> None:
         """Remove whole files."""
         self.transaction.remove(as_removes(files, _CLOCK.now_ms()))
 
     def delete_rows(self, files: pa.Table, rows: Mapping[str, BitMap64]) -> None:
-        """Mark rows of `files` as deleted, by path; a file that has none left is removed."""
+        """Mark `rows` (by path) of `files` as deleted. A file without remaining rows is removed."""
         self.vectors = self.transaction.delete_rows(files, rows)
 
-    # The end.
+    # Commit.
 
     def read(self, predicate: Predicate, found: RowsRead) -> None:
-        """Declare what the change was decided by."""
+        """Declare the predicate and the rows read by the change, for conflict detection."""
         self.transaction.read_where(predicate, found)
 
     def require_rows(self, expected: int | None, written: int) -> None:
-        """Raise InvalidArgument where as many rows as were found were not written: none is lost or doubled."""
+        """Raise InvalidArgument if the number of written rows differs from `expected`, so that no row is lost.
+
+        A row may also be written twice. None for `expected` skips the check.
+        """
         if expected is not None and written != expected:
             raise InvalidArgument(
                 f"{self.snapshot.store.root_url}: {self.operation} found {expected} rows to write, and wrote "
@@ -292,7 +305,10 @@ class DmlCommand:
 
     @contextmanager
     def timed(self, metric: str) -> Iterator[None]:
-        """Add the time of the block to `metric`, an operation metric in ms; not for operations that have no such."""
+        """Add the time of the block to `metric`, an operation metric in ms.
+
+        Ignores a metric that the operation lacks.
+        """
         began_s = time.monotonic()
         try:
             yield
@@ -301,14 +317,14 @@ class DmlCommand:
                 self._taken_s[metric] += time.monotonic() - began_s
 
     def _times(self) -> dict[str, int]:
-        """The operation metrics of time, in ms."""
+        """Return the time metrics of the operation, in ms."""
         if not self.tells_time:
             return {}
         taken_s = {"executionTimeMs": time.monotonic() - self._started_s, **self._taken_s}
         return {name: round(seconds * 1000) for name, seconds in taken_s.items()}
 
     def run_counted(self, work: Callable[[], tuple[Mapping[str, str], Mapping[str, int], int | None]]) -> DmlResult:
-        """As `run`, of work that answers also how many rows it changed."""
+        """Run `work` like `run`. `work` also returns the number of changed rows."""
         counted: list[int | None] = [0]
 
         def told() -> tuple[Mapping[str, str], Mapping[str, int]]:
@@ -318,11 +334,11 @@ class DmlCommand:
         return DmlResult(self.run(told), counted[0])
 
     def run(self, work: Callable[[], tuple[Mapping[str, str], Mapping[str, int]]]) -> CommitResult | None:
-        """Do the work, which answers the operation's parameters and metrics, and commit it.
+        """Run `work` and commit the change. `work` returns the operation's parameters and metrics.
 
-        None where nothing was to be done, and where the session's application has done this before: then it
-        `is_skipped`. Files go again where the commit certainly did not land; frames that are `kept` are let go in any
-        case.
+        Returns None if there is nothing to commit, or if the session's application already committed this operation;
+        then `is_skipped` is True. Files are deleted if the commit failed without effect. The checkpointed frames in
+        `kept` are released in any case.
         """
         try:
             self.is_skipped = self._is_done(self.snapshot)
@@ -353,7 +369,7 @@ class DmlCommand:
             self._discard()
             raise
         if self._application is not None:
-            # Recorded where no row changed, too: done again later, it might find some.
+            # Recorded even if no row changed, because a later repetition might find rows.
             self.transaction.application_version(self._application.app_id)
             self.transaction.set_transaction(self._application.app_id, self._application.version)
         staged = self.transaction.staged
@@ -370,7 +386,7 @@ class DmlCommand:
         except SlackwaterError as error:
             self._discard()
             lost = isinstance(error, DeltaConcurrentModificationException)
-            # Where another did this very work, there is nothing left to be done.
+            # Nothing is left to do if a concurrent run of the same application committed this operation.
             newest = self.snapshot.update() if lost and self._application is not None else self.snapshot
             self.is_skipped = lost and self._is_done(newest)
             if not self.is_skipped:
@@ -379,7 +395,7 @@ class DmlCommand:
             return None
 
     def _stage_table(self) -> None:
-        """What the change does to the table itself: evolved columns, identity columns that moved on."""
+        """Stage changes of the table itself: evolved columns, and identity columns with a new high-water mark."""
         metadata = next((rows.metadata for rows in self._written if rows.metadata is not None), self.rows.metadata)
         if metadata != self.snapshot.metadata:
             self.transaction.set_metadata(metadata)
@@ -393,7 +409,7 @@ class DmlCommand:
 
 
 def record_counts(files: pa.Table) -> dict[str, int | None]:
-    """The live rows of each of `files` by path, None where the log does not say."""
+    """Return the number of live rows of each file by path, None if the log does not record it."""
     columns = zip(*(files[name].to_pylist() for name in ("path", "stats", "deletionVector")), strict=True)
     counts: dict[str, int | None] = {}
     for path, stats, vector in columns:
@@ -403,16 +419,19 @@ def record_counts(files: pa.Table) -> dict[str, int | None]:
 
 
 def rows_left(files: pa.Table, taken: Mapping[str, int | None]) -> int | None:
-    """The live rows of `files` but those that are `taken`, by path; None where the log does not say."""
+    """Return the number of live rows of `files` without the rows in `taken` (by path).
+
+    None if the log does not record the number.
+    """
     return total(None if n is None else n - (taken[path] or 0) for path, n in record_counts(files).items())
 
 
 def total(counts: Iterable[int | None]) -> int | None:
-    """The sum, None where one of `counts` is not known."""
+    """Return the sum, None if one of `counts` is unknown."""
     found = list(counts)
     return None if None in found else sum(count or 0 for count in found)
 
 
 def files_of(files: pa.Table, paths: Collection[str]) -> pa.Table:
-    """Those of `files` whose path is one of `paths`."""
+    """Return the files with a path in `paths`."""
     return files.filter(pc.is_in(files["path"], value_set=pa.array(list(paths), pa.string())))

@@ -1,6 +1,6 @@
-"""Rows that stay what they are, and go into other files of their table: executors in Python move them.
+"""Copies unchanged rows into new files with PyArrow on the executors.
 
-No row passes through the JVM then.
+No row passes through the JVM.
 Source: delta-protocol.md "Writer Requirements for Row Tracking", "Deletion Vectors", "Partition Columns".
 """
 
@@ -41,23 +41,23 @@ from slackwater.spark.write.table_writer import WriteResult
 _BASE, _VERSION = "__slackwater_base_row_id", "__slackwater_default_commit_version"
 _ENCRYPTION = "parquet.crypto.factory.class"
 _NO_ROWS: Mapping[str, BitMap64] = {}
-# Below, starting the first Python of a session costs more than moving rows by it saves.
+# Below this size, starting the session's first Python worker costs more time than the rewrite saves.
 _WORTH_BYTES = 8 << 20
-# Files that are larger stay by themselves.
+# Files above this size are not combined with other files.
 _COPIED_BYTES = 32 << 20
 Finished = Callable[[Bin, AddFile], AddFile]
-"""What else is said of a file that a bin became."""
+"""Completes the add action of a file written from a bin."""
 
 
 class ExecutorRewrite:
-    """The rows that one change moves."""
+    """The executor rewrite of one change."""
 
     def __init__(self, change: DmlCommand) -> None:
         self._change = change
 
     @cached_property
     def is_possible(self) -> bool:
-        """Whether executors can read and write the files in Python."""
+        """Return whether executors can read and write the files in Python."""
         change = self._change
         if change.scan.by_arrow:
             return True
@@ -70,7 +70,7 @@ class ExecutorRewrite:
         return True
 
     def pays(self, files: pa.Table) -> bool:
-        """Whether rows of `files` are better moved than copied by Spark, and can be."""
+        """Return whether the executor rewrite of `files` is possible and cheaper than a copy by Spark."""
         return sum(files["size"].to_pylist()) >= _WORTH_BYTES and self.is_possible
 
     def move(
@@ -80,10 +80,10 @@ class ExecutorRewrite:
         without: Mapping[str, BitMap64] = _NO_ROWS,
         data_change: bool = False,
     ) -> WriteResult | None:
-        """Write the rows of each bin as files of the change, but those that are in `without`, by path.
+        """Write the rows of each bin to new files, except the rows of `without` (by path), and stage the files.
 
-        None, and nothing is done, where that is not possible, or some files are such as Spark's own reader alone reads.
-        Raises InvalidArgument where not all rows were read and written.
+        Returns None and writes nothing if the rewrite is not possible, or if only Spark's own reader can read some
+        files. Raises InvalidArgument if the number of rows read or written differs from the expected number.
         """
         if not self.is_possible:
             return None
@@ -117,9 +117,9 @@ class ExecutorRewrite:
     def copy(
         self, files: pa.Table, without: Mapping[str, BitMap64], otherwise: Callable[[], WriteResult]
     ) -> WriteResult:
-        """Write the rows of `files` that stay unchanged, all but those that are in `without`, by path, to new files.
+        """Copy the unchanged rows of `files` to new files, except the rows of `without` (by path).
 
-        They are moved where that is possible, else it is what `otherwise` does. Raises as `move`.
+        Uses `move` if possible, else calls `otherwise`. Raises the errors of `move`.
         """
         bins = bins_of(files, BinPackingOptions(max_bytes=_COPIED_BYTES), rewrites_single=True)
         moved = self.move(bins, without=without, data_change=True)
@@ -143,7 +143,7 @@ class ExecutorRewrite:
 
     @cached_property
     def _rewriting(self) -> RewriteSpec:
-        """How rows are read and written. Raises UnsupportedFeature for a type that Python knows nothing of."""
+        """The read and write specification. Raises UnsupportedFeature for a type without a counterpart in Python."""
         change, layout = self._change, self._layout
         fields = [c for c in change.schema if c.name not in layout.partition_columns and c.type != VOID]
         data = physical_schema(StructType(tuple(fields)), layout.mode)

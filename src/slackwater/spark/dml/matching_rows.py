@@ -1,4 +1,4 @@
-"""The rows of a table for which a condition is true: whole files of them as far as the log can tell, else by a scan.
+"""Table rows that match a condition. File statistics decide whole files, a scan decides the other files.
 
 Source: delta-protocol.md "Per-file Statistics", "Deletion Vectors"; docs/architecture.md "The life of a read".
 """
@@ -31,7 +31,7 @@ from slackwater.transaction.conflicts.row_reads import RowsRead
 
 @dataclass(frozen=True)
 class Condition:
-    """Which rows of the table are meant: `column` over its rows (None: all), and what it says of files."""
+    """A filter on the rows of the table. `column` is the row filter (None: all rows), `predicate` prunes files."""
 
     column: Column | None
     predicate: Predicate
@@ -40,12 +40,15 @@ class Condition:
 
     @staticmethod
     def of(change: DmlCommand, given: Column | str | None) -> Condition:
-        """The condition of a DELETE or UPDATE. Raises InvalidArgument for what is no condition on one row."""
+        """Return the condition of a DELETE or UPDATE.
+
+        Raises InvalidArgument if `given` is not a condition on one row.
+        """
         if given is None:
             return Condition(None, Constant(True), "true")
         what = f"the condition of {change.operation}"
         if isinstance(given, str) and has_subquery(given):
-            # What other tables say is asked once, and of files it says nothing.
+            # Unprunable, because sub-queries read other tables and file statistics decide nothing.
             subqueries_resolve(change.nothing(), given, what)
             return Condition(F.expr(given), Unprunable(given), condition_text(given), has_subquery=True)
         column = validate_expression(change.nothing(), given, what, boolean=True, deterministic=True)
@@ -53,20 +56,21 @@ class Condition:
 
     @property
     def is_steady(self) -> bool:
-        """Whether the next job finds the same rows."""
+        """Return whether the next job finds the same rows."""
         return self.column is None or not (self.has_subquery or is_time_dependent(self.text))
 
     def filter(self, frame: DataFrame) -> DataFrame:
-        """The rows of `frame` for which the condition is true."""
+        """Return the rows of `frame` that match the condition."""
         return frame if self.column is None else frame.filter(self.column)
 
 
 @dataclass(frozen=True)
 class RowMatches:
-    """The rows that a condition is true for: all of the files `whole`, some of each of `partial`.
+    """The rows that match a condition: all rows of the files `whole`, some rows of each file in `partial`.
 
-    `counts` are rows by path, None where the log does not say; `bitmaps` the rows of `partial`, where they were asked
-    for; `moved` is by what the other rows are moved, None where Spark copies them.
+    `counts` are the matching rows by path, None if the log does not record the number. `bitmaps` are the matching rows
+    by path, empty if the log decides all files, None if no bitmaps were computed. `moved` copies the other rows on the
+    executors, None if Spark copies them.
     """
 
     change: DmlCommand
@@ -79,7 +83,10 @@ class RowMatches:
 
     @staticmethod
     def find(change: DmlCommand, condition: Condition, progress: Progress) -> RowMatches:
-        """Look for the rows; data is read only where the log cannot tell, and of it only what the condition needs."""
+        """Find the matching rows.
+
+        Reads data only of files undecided by the log, and only the columns of the condition.
+        """
         files = change.candidates(condition.predicate)
         whole, undecided = _by_the_log(change, condition, files)
         counts: dict[str, int | None] = {**record_counts(whole)}
@@ -102,21 +109,21 @@ class RowMatches:
 
     @property
     def files(self) -> pa.Table:
-        """All files with a match."""
+        """The files with a match."""
         return pa.concat_tables([self.whole, self.partial])
 
     @cached_property
     def num_rows(self) -> int | None:
-        """How many rows match, None where the log does not say."""
+        """The number of matching rows, None if the log does not record it."""
         return total(self.counts.values())
 
     @cached_property
     def num_others(self) -> int | None:
-        """How many rows of the files `partial` do not match, None where the log does not say."""
+        """The number of rows in the files `partial` that do not match, None if the log does not record it."""
         return rows_left(self.partial, self.counts)
 
     def matching(self) -> DataFrame:
-        """The matching rows, located, under the target's alias."""
+        """Return the matching rows with their addresses, under the target's alias."""
         change = self.change
         if self.condition.is_steady:
             return self.condition.filter(change.target(change.located(self.files, self.condition.predicate)))
@@ -126,14 +133,14 @@ class RowMatches:
         return change.target(whole.unionAll(self._partial.only(self.bitmaps or {})))
 
     def others(self) -> DataFrame:
-        """The rows of the files `partial` that do not match, located, under the target's alias."""
+        """Return the rows of the files `partial` that do not match, with their addresses, under the target's alias."""
         change = self.change
         if self.condition.is_steady:
             return change.target(self._partial).filter(~self.is_match)
         return change.target(self._partial.without(self.bitmaps or {}))
 
     def copying_others(self) -> Callable[[], WriteResult]:
-        """The step that writes the rows of the files `partial` that do not match to new files, unchanged."""
+        """Return the step that copies the unmatched rows of the files `partial` to new files, unchanged."""
         by_spark = partial(self.change.copy, self.others())
         if self.moved is None:
             return by_spark
@@ -141,12 +148,12 @@ class RowMatches:
 
     @property
     def is_match(self) -> Column:
-        """Whether a row matches: true or false. Only for a condition that is steady."""
+        """A column with True if the row matches, else False. Only valid for a steady condition."""
         column = self.condition.column
         return F.lit(True) if column is None else F.coalesce(column, F.lit(False))
 
     def rows_read(self) -> RowsRead:
-        """The rows that the change depends on, and the test of files that others add meanwhile."""
+        """Return the rows read by the change, and the test of files added by concurrent transactions."""
         rows: dict[str, BitMap64 | None] = dict.fromkeys(self.counts)
         rows.update(self.bitmaps or {})
         return RowsRead(rows, self._any_match)
@@ -161,7 +168,7 @@ class RowMatches:
 
 
 def condition_text(given: Column | str | None) -> str:
-    """What a condition looks like in the history."""
+    """Return the text of a condition for the table history."""
     if given is None:
         return "true"
     if isinstance(given, str):
@@ -170,7 +177,10 @@ def condition_text(given: Column | str | None) -> str:
 
 
 def _by_the_log(change: DmlCommand, condition: Condition, files: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """The files of which every row matches as the log says, and those that must be looked into; the others are out."""
+    """Return the files with only matching rows according to the log, and the files to scan.
+
+    All other files are dropped.
+    """
     nothing = files.slice(0, 0)
     if condition.column is None:
         return files, nothing

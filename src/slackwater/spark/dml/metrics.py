@@ -1,4 +1,4 @@
-"""Operation metrics of DELETE, UPDATE and MERGE, by the names that delta-spark gives them."""
+"""Operation metrics of DELETE, UPDATE and MERGE, under the names of delta-spark."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ from slackwater.spark.dml.dml_command import DmlCommand
 
 
 def known(name: str, value: int | None) -> dict[str, int]:
-    """The metric, where its value is known."""
+    """Return the metric as a mapping, empty if `value` is None."""
     return {} if value is None else {name: value}
 
 
 def file_metrics(change: DmlCommand, target: str = "") -> Mapping[str, int]:
-    """Files and bytes (sizes in bytes) that the change adds and removes; names of MERGE have `target` in them."""
+    """Return the numbers of files and bytes added and removed by the change.
+
+    Sizes are in bytes. The metric names of MERGE contain `target`.
+    """
     staged, vectors = change.transaction.staged, change.vectors
     removed_paths = {canonical_path(remove.path) for remove in staged.removes}
-    # A file that gets another deletion vector is neither removed nor added.
+    # A file with a replaced deletion vector is neither removed nor added.
     removes = len(staged.removes) - vectors.vectors_added - vectors.vectors_updated
     adds = [add for add in staged.adds if canonical_path(add.path) not in removed_paths]
     added_paths = {canonical_path(add.path) for add in staged.adds}

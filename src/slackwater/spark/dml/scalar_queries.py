@@ -1,4 +1,4 @@
-"""Sub-queries in the values of SET and of new rows: each is asked once, before rows are looked at.
+"""Scalar sub-queries in the values of SET and of new rows. Each sub-query runs once, before any row is read.
 
 Source: delta-spark's UPDATE and MERGE, whose values may have scalar sub-queries that name no column of the row.
 """
@@ -34,15 +34,16 @@ _BY_TEXT = (
 
 
 def has_scalar_queries(values: Mapping[str, _Expression]) -> bool:
-    """Whether one of the values, as SQL text, has a sub-query."""
+    """Return whether a value given as SQL text has a sub-query."""
     return any(isinstance(value, str) and has_subquery(value) for value in values.values())
 
 
 def with_scalars(spark: SparkSession, values: Mapping[str, _Expression], what: str) -> Mapping[str, _Expression]:
-    """The values with what their scalar sub-queries give, as literals of its type; NULL for no row.
+    """Return the values with each scalar sub-query replaced by its result.
 
-    `what` names the clause in messages. Raises InvalidArgument for a sub-query that Spark refuses, that names a column
-    of the row, or that gives more than one row, or a value of a type without literals.
+    A result is a literal of the sub-query's type, NULL if the sub-query returns no row. `what` names the clause in
+    messages. Raises InvalidArgument if Spark rejects a sub-query, if a sub-query names a column of the row or returns
+    more than one row, or if the type of its value has no literals.
     """
     return {
         name: _computed(spark, value, f"{what}: the value of column {name}") if isinstance(value, str) else value
@@ -68,7 +69,7 @@ def _computed(spark: SparkSession, text: str, what: str) -> str:
 
 
 def _literal(spark: SparkSession, query: str, what: str) -> str:
-    """What the query in parentheses gives, as SQL text that says its type."""
+    """Return the result of the query in parentheses, as SQL text with a cast to its type."""
     try:
         frame = plain_sql(spark, query)
         if len(frame.columns) != 1:

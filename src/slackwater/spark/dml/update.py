@@ -1,6 +1,6 @@
-"""UPDATE: rows get new values, in rewritten files, or in new ones beside deletion vectors.
+"""UPDATE with rewritten files, or with deletion vectors and new files for the updated rows.
 
-Updated rows keep their row id and lose their commit version: that of their new file is the one of this commit.
+Updated rows keep their row id. Their commit version becomes the version of this commit, through their new file.
 Source: delta-protocol.md "Deletion Vectors", "Change Data Files", "Writer Requirements for Row Tracking", "Generated
 Columns"; delta-spark's UPDATE.
 """
@@ -50,12 +50,16 @@ def update(
     assignments: Mapping[str, Column | str],
     alias: str | None = None,
 ) -> DmlResult:
-    """Give the rows for which `condition` is true, all without one, new values; the commit, and how many they were.
+    """Update the rows that match `condition`, all rows without a condition. Returns the commit and the number of rows.
 
-    `assignments`: from columns, nested ones too, to expressions over the row as it was. Raises InvalidArgument for
-    what is no condition, no column, or no value that fits; InvariantViolationException for a row that breaks a rule
-    afterwards; OperationNotAllowed; and the DeltaConcurrentModificationException that says which other writer was in
-    the way: the table is unchanged then.
+    `assignments` maps columns, including nested columns, to expressions over the old row. The table is unchanged after
+    an error.
+
+    Raises:
+        InvalidArgument: If a condition or a column is invalid, or a value does not fit.
+        InvariantViolationException: If an updated row breaks a constraint.
+        OperationNotAllowed: If the table is append-only.
+        DeltaConcurrentModificationException: If a concurrent commit conflicts; the message names the commit.
     """
     change = DmlCommand(spark, table, "UPDATE", alias)
     change.require_removal_allowed()
@@ -74,7 +78,7 @@ class _Update:
         assigned = {path[0] for path in assignments}
         generated = [g.name for g in change.rows.rules.generated if g.name not in assigned]
         self._recomputed = dict.fromkeys(generated, F.lit(True))
-        # Looked at before anything is read; the columns mean the same in every frame of the target.
+        # Resolved before any data is read, because the columns are valid in every frame of the target.
         self._new = assigned_columns(change.nothing(), assignments, change.schema, self._current, _WHAT)
 
     def run(self, progress: Progress) -> tuple[Mapping[str, str], Mapping[str, int], int | None]:
@@ -82,7 +86,7 @@ class _Update:
         with change.timed(SCAN_MS):
             matches = RowMatches.find(change, condition, progress)
         if self._asks:
-            # The sub-queries may be over any row of this very table.
+            # The sub-queries may read any row of this table.
             change.transaction.read_whole_table()
         change.read(condition.predicate, matches.rows_read())
         copied = 0
@@ -94,7 +98,7 @@ class _Update:
         return {"predicate": orjson.dumps([condition.text]).decode()}, metrics, matches.num_rows
 
     def _write(self, matches: RowMatches) -> int:
-        """Write the new files and take away the old rows; the number of rows that were copied unchanged."""
+        """Write the new files and remove the old rows. Returns the number of rows copied unchanged."""
         change = self._change
         change.remove(matches.whole)
         if change.makes_vectors:
@@ -108,12 +112,12 @@ class _Update:
 
     @staticmethod
     def _moves_more(matches: RowMatches) -> bool:
-        """Whether so many rows can be moved that reading the updated ones apart costs less than copying by Spark."""
+        """Return whether executors can copy so many rows that a separate read of the updated rows is cheaper."""
         others = matches.num_others
         return matches.moved is not None and (others is None or others >= row_count(matches.bitmaps or {}))
 
     def _write_apart(self, matches: RowMatches, copies: bool) -> int:
-        """Updated rows in files of their own, where they are their own change data; the number of `copies`."""
+        """Write updated rows to separate files, which also serve as change data. Returns the number of copied rows."""
         change = self._change
         matching = matches.matching()
         post = F.lit(UPDATE_POSTIMAGE) if change.makes_feed else None
@@ -143,7 +147,7 @@ class _Update:
         return self._change.column(field.name)
 
     def _updated(self, frame: DataFrame, changed: Column | None) -> DataFrame:
-        """The rows with their new values, and what is kept with them besides the table's columns."""
+        """Return the rows with their new values and the hidden columns for row tracking."""
         columns = [self._value(field.name, changed) for field in self._change.schema]
         if self._change.is_tracked:
             version = F.lit(None).cast("long") if changed is None else F.when(~changed, F.col(KEPT_COMMIT_VERSION))

@@ -1,4 +1,4 @@
-"""`DeltaTable.merge`: the clauses of a MERGE, put together with delta-spark's builder."""
+"""Builder of a MERGE with the methods of delta-spark's builder, returned by `DeltaTable.merge`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ UPDATE, DELETE, INSERT = "UPDATE", "DELETE", "INSERT"
 
 @dataclass(frozen=True)
 class MergeClause:
-    """One WHEN clause: for which rows, if `condition` (None: all) is true for them, and what is done to them.
+    """A WHEN clause: the kind of rows, the action, and a `condition` on the rows (None: all rows).
 
     `assignments` None is the `*` form: every column gets the source's value of its name.
     """
@@ -41,11 +41,11 @@ class MergeClause:
 
 @dataclass(frozen=True)
 class DeltaMergeBuilder:
-    """A MERGE that `DeltaTable.merge` begins; every call gives a new builder, `execute` runs it.
+    """A MERGE started by `DeltaTable.merge`. Every method returns a new builder; `execute` runs the MERGE.
 
-    The first clause of a kind whose condition is true for a row decides. Only the last clause of a kind may have no
-    condition. Conditions and values are Columns or SQL text. `when…` raises ValueError for a `set` or `values` that is
-    not given, TypeError for an argument of another type; `execute` looks at all else.
+    The first clause of a kind with a true condition applies to a row. Only the last clause of a kind may omit its
+    condition. Conditions and values are Columns or SQL text. `when…` raises ValueError for a missing `set` or `values`,
+    and TypeError for an argument of another type; `execute` checks everything else.
 
     >>> spark.createDataFrame([(1, "old"), (2, "old")], "id INT, v STRING").write.format("delta").save(path)
     >>> news = spark.createDataFrame([(2, "new"), (3, "new")], "id INT, v STRING").alias("s")
@@ -72,9 +72,9 @@ class DeltaMergeBuilder:
         condition: Expression | None = None,
         set: Mapping[str, Expression] | None = None,  # noqa: A002
     ) -> DeltaMergeBuilder:
-        """Update target rows that a source row matches: `set` maps target columns to expressions over both rows.
+        """Update target rows matched by a source row: `set` maps target columns to expressions over both rows.
 
-        `condition`, over both rows, says which of them; None: all. Keys of `set` are columns (`a`, `a.b` for fields of
+        `condition`, over both rows, selects the rows; None: all. Keys of `set` are columns (`a`, `a.b` for fields of
         structs); the text `DEFAULT` is the column's default value.
 
         >>> news = spark.createDataFrame([(2, "new"), (3, "new")], "id INT, v STRING").alias("s")
@@ -87,9 +87,9 @@ class DeltaMergeBuilder:
         return self._with(MATCHED, UPDATE, condition, set)
 
     def whenMatchedUpdateAll(self, condition: Expression | None = None) -> DeltaMergeBuilder:
-        """Update every column of target rows that a source row matches to the source's column of its name.
+        """Update every column of target rows matched by a source row to the source's column of its name.
 
-        `condition`, over both rows, says which of them; None: all.
+        `condition`, over both rows, selects the rows; None: all.
 
         >>> news = spark.createDataFrame([(2, "new"), (3, "new")], "id INT, v STRING").alias("s")
         >>> merge = table.alias("t").merge(news, "t.id = s.id")
@@ -99,7 +99,7 @@ class DeltaMergeBuilder:
         return self._with(MATCHED, UPDATE, condition)
 
     def whenMatchedDelete(self, condition: Expression | None = None) -> DeltaMergeBuilder:
-        """Delete target rows that a source row matches; `condition`, over both rows, says which; None: all.
+        """Delete target rows matched by a source row; `condition`, over both rows, selects the rows; None: all.
 
         >>> news = spark.createDataFrame([(2, "new"), (3, "new")], "id INT, v STRING").alias("s")
         >>> merge = table.alias("t").merge(news, "t.id = s.id")
@@ -113,8 +113,8 @@ class DeltaMergeBuilder:
     ) -> DeltaMergeBuilder:
         """Insert source rows that match no target row: `values` maps target columns to expressions over the source.
 
-        `condition`, over the source row, says which of them; None: all. Keys of `values` are whole columns; those that
-        are not named get their generated or default value, or null.
+        `condition`, over the source row, selects the rows; None: all. Keys of `values` are whole columns. Other columns
+        get their generated or default value, or null.
 
         >>> news = spark.createDataFrame([(2, "new"), (3, "new")], "id INT, v STRING").alias("s")
         >>> merge = table.alias("t").merge(news, "t.id = s.id")
@@ -128,7 +128,7 @@ class DeltaMergeBuilder:
     def whenNotMatchedInsertAll(self, condition: Expression | None = None) -> DeltaMergeBuilder:
         """Insert source rows that match no target row, each column from the source's column of its name.
 
-        `condition`, over the source row, says which of them; None: all.
+        `condition`, over the source row, selects the rows; None: all.
 
         >>> news = spark.createDataFrame([(2, "new"), (3, "new")], "id INT, v STRING").alias("s")
         >>> merge = table.alias("t").merge(news, "t.id = s.id")
@@ -142,9 +142,9 @@ class DeltaMergeBuilder:
         condition: Expression | None = None,
         set: Mapping[str, Expression] | None = None,  # noqa: A002
     ) -> DeltaMergeBuilder:
-        """Update target rows that no source row matches: `set` maps columns to expressions over the target row.
+        """Update target rows matched by no source row: `set` maps columns to expressions over the target row.
 
-        `condition`, over the target row, says which of them; None: all. Keys of `set` as in `whenMatchedUpdate`.
+        `condition`, over the target row, selects the rows; None: all. For the keys of `set` see `whenMatchedUpdate`.
 
         >>> news = spark.createDataFrame([(2, "new"), (3, "new")], "id INT, v STRING").alias("s")
         >>> merge = table.alias("t").merge(news, "t.id = s.id")
@@ -156,7 +156,7 @@ class DeltaMergeBuilder:
         return self._with(NOT_MATCHED_BY_SOURCE, UPDATE, condition, set)
 
     def whenNotMatchedBySourceDelete(self, condition: Expression | None = None) -> DeltaMergeBuilder:
-        """Delete target rows that no source row matches; `condition`, over the target row, says which; None: all.
+        """Delete target rows matched by no source row; `condition`, over the target row, selects the rows; None: all.
 
         >>> news = spark.createDataFrame([(2, "new"), (3, "new")], "id INT, v STRING").alias("s")
         >>> merge = table.alias("t").merge(news, "t.id = s.id")
@@ -166,7 +166,7 @@ class DeltaMergeBuilder:
         return self._with(NOT_MATCHED_BY_SOURCE, DELETE, condition)
 
     def withSchemaEvolution(self) -> DeltaMergeBuilder:
-        """Let columns that only the source has become columns of the target, where a clause writes them.
+        """Add columns missing in the target from the source, if a clause writes them.
 
         >>> news = spark.createDataFrame([(3, "new", "note")], "id INT, v STRING, memo STRING").alias("s")
         >>> merge = table.alias("t").merge(news, "t.id = s.id").withSchemaEvolution()
@@ -178,12 +178,16 @@ class DeltaMergeBuilder:
     def execute(self) -> DataFrame:
         """Run the MERGE; one row of `num_affected_rows`, `num_updated_rows`, `num_deleted_rows`, `num_inserted_rows`.
 
-        No row where the session's application (`spark.databricks.delta.write.txnAppId`) has done it before.
+        Returns no row if the session's application (`spark.databricks.delta.write.txnAppId`) already committed it. The
+        table is unchanged after an error.
 
-        Raises InvalidArgument for clauses, conditions and values that make no sense, MergeCardinalityViolation where
-        several source rows modify one target row, InvariantViolationException for a row that breaks a rule,
-        OperationNotAllowed, UnsupportedFeature, and the DeltaConcurrentModificationException that says which other
-        writer was in the way: the table is unchanged then.
+        Raises:
+            InvalidArgument: If a clause, a condition or a value is invalid.
+            MergeCardinalityViolation: If several source rows modify one target row.
+            InvariantViolationException: If a row breaks a constraint.
+            OperationNotAllowed: If the table is append-only and a clause updates or deletes rows.
+            UnsupportedFeature: If the table or the MERGE needs an unsupported feature.
+            DeltaConcurrentModificationException: If a concurrent commit conflicts; the message names the commit.
 
         >>> news = spark.createDataFrame([(2, "new"), (3, "new")], "id INT, v STRING").alias("s")
         >>> merge = table.alias("t").merge(news, "t.id = s.id")
@@ -221,12 +225,12 @@ class DeltaMergeBuilder:
 
 
 def clauses_of(builder: DeltaMergeBuilder, kind: str) -> tuple[MergeClause, ...]:
-    """The clauses of `builder` for one kind of rows, in their order."""
+    """Return the clauses of `builder` for one kind of rows, in their order."""
     return tuple(clause for clause in builder.clauses if clause.kind == kind)
 
 
 def require_condition(condition: object) -> None:
-    """Let pass None, a str or a Column; else raise TypeError as delta-spark does."""
+    """Accept None, a str or a Column. Raises TypeError for other types, like delta-spark."""
     if condition is not None and not isinstance(condition, (str, Column)):
         raise TypeError(
             "'condition' must be a Spark SQL Column or a string (expression in SQL syntax), "

@@ -1,4 +1,4 @@
-"""The clauses of a MERGE against its target and source: conditions that Spark has looked at, values of the right type.
+"""Clauses of a MERGE, resolved against its target and source: conditions checked by Spark, values of the column's type.
 
 Source: delta-spark's MERGE; delta-protocol.md "Generated Columns", "Default Columns", "Identity Columns".
 """
@@ -43,7 +43,7 @@ _NESTED = (StructType, ArrayType, MapType)
 
 @dataclass(frozen=True)
 class ResolvedClause:
-    """A clause and its number among all of the MERGE; `values` are those of the columns that it sets, by name."""
+    """A clause with its number among all clauses of the MERGE. `values` are the values of the columns set, by name."""
 
     clause: MergeClause
     number: int
@@ -52,20 +52,20 @@ class ResolvedClause:
 
     @property
     def deletes(self) -> bool:
-        """Whether its rows go."""
+        """Return whether the clause deletes its rows."""
         return self.clause.action == DELETE
 
     @property
     def is_unconditional(self) -> bool:
-        """Whether it takes every row that is left."""
+        """Return whether the clause takes every remaining row."""
         return self.condition is None
 
 
 @dataclass(frozen=True)
 class ClauseResolver:
-    """Looks at clauses before anything is read: `schema` is the target's after the MERGE, `old` the one before.
+    """Resolves clauses before any data is read. `schema` is the target's schema after the MERGE.
 
-    `target` is a frame of the target under its alias, `current` the present value of one of its columns.
+    `target` is a frame of the target under its alias, `current` returns the present value of a column of the target.
     """
 
     builder: DeltaMergeBuilder
@@ -76,12 +76,15 @@ class ClauseResolver:
     alias: str
 
     def on(self, what: str) -> Column:
-        """The condition by which rows match. Raises InvalidArgument for what is none on two rows, as `what` of it."""
+        """Return the join condition.
+
+        Raises InvalidArgument if it is not a condition on two rows; `what` names it in messages.
+        """
         both = self.target.join(self.builder.source)
         return validate_expression(both, self.builder.condition, what, True, True)
 
     def clauses(self) -> list[ResolvedClause]:
-        """All clauses, numbered in their order. Raises InvalidArgument."""
+        """Return all clauses, numbered in their order. Raises InvalidArgument if a clause does not resolve."""
         source = with_copies(self.builder.source)
         frames = {MATCHED: self.target.join(source), NOT_MATCHED: source}
         return [
@@ -109,7 +112,7 @@ class ClauseResolver:
         return ResolvedClause(clause, number, condition, self._completed(values) if inserts else values)
 
     def _star(self, clause: MergeClause, what: str) -> dict[ColumnPath, Column]:
-        """The columns that `*` sets: each that the source has too."""
+        """Return the columns set by `*`: each column of the target that the source has too."""
         source, copied = schema_of(self.builder.source), copies(self.builder.source)
         inserts = clause.action == INSERT
         optional = {g.name for g in self.rules.generated} | {i.name for i in self.rules.identity}
@@ -132,7 +135,7 @@ class ClauseResolver:
         return merged_value(value, given.type, column.type, None if inserts else self.current(column))
 
     def _completed(self, values: Mapping[str, Column]) -> Mapping[str, Column]:
-        """A new row's values with the defaults of columns that are not set."""
+        """Return the values of a new row, with defaults for columns not set."""
         made = {
             column.name: default
             for column in self.schema
@@ -142,7 +145,7 @@ class ClauseResolver:
 
 
 def first_match(clauses: Sequence[ResolvedClause]) -> Column:
-    """The number of the first of `clauses` whose condition is true for a row, -1 where none is."""
+    """Return the number of the first clause with a true condition, -1 if there is none."""
     number = F.lit(-1)
     for clause in reversed(clauses):
         taken = F.lit(clause.number)

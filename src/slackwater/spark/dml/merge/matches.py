@@ -1,4 +1,4 @@
-"""The pairs of target and source rows that a MERGE is about, found once, and the target rows that each clause takes."""
+"""Matching pairs of target and source rows of a MERGE, found once, and the target rows taken by each clause."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _NOTHING = RowsByFile({}, 0)
 
 @dataclass(frozen=True)
 class MergeMatches:
-    """What the conditions answered: pairs of ADDRESS, PAIR (the source's number) and CLAUSE, and rows by clause.
+    """The matching pairs, with columns ADDRESS, PAIR (the source row's number) and CLAUSE, and the rows of each clause.
 
-    `pairs` is None where no clause is about rows that match; `on` is the condition by which they do.
-    `groups` are target rows by the number of the clause that takes them, -1 for those that match and no clause takes.
+    `pairs` is None without WHEN MATCHED clauses. `on` is the join condition. `groups` are target rows by the number of
+    the clause that takes them. Number -1 has the matched rows taken by no clause.
     """
 
     change: DmlCommand
@@ -42,9 +42,9 @@ class MergeMatches:
     def of(
         change: DmlCommand, located: AddressedRows, source: MergeSource, on: Column, clauses: Sequence[ResolvedClause]
     ) -> MergeMatches:
-        """Find the pairs, in one job, and the rows that clauses without a source row take, in another.
+        """Find the pairs in one job, and the rows of WHEN NOT MATCHED BY SOURCE clauses in another job.
 
-        `located` has all rows of the target that match one of the source, or that a clause takes without.
+        `located` has all target rows that match a source row, and all rows taken by a clause without a source row.
         """
         matched = [c for c in clauses if c.clause.kind == MATCHED]
         others = [c for c in clauses if c.clause.kind == NOT_MATCHED_BY_SOURCE]
@@ -66,11 +66,11 @@ class MergeMatches:
         return MergeMatches(change, located.files, source, on, clauses, pairs, num_pairs, groups)
 
     def of_kind(self, kind: str) -> list[ResolvedClause]:
-        """The clauses for one kind of rows."""
+        """Return the clauses for one kind of rows."""
         return [clause for clause in self.clauses if clause.clause.kind == kind]
 
     def rows_of(self, clauses: Sequence[ResolvedClause]) -> dict[str, BitMap64]:
-        """The target rows that one of `clauses` takes."""
+        """Return the target rows taken by `clauses`."""
         return united(*(self.groups.get(clause.number, _NOTHING).rows for clause in clauses))
 
     @property
@@ -85,12 +85,12 @@ class MergeMatches:
 
     @cached_property
     def deleted(self) -> dict[str, BitMap64]:
-        """The rows that go."""
+        """The deleted rows."""
         return self.rows_of([c for c in self.clauses if c.deletes])
 
     @cached_property
     def modified(self) -> dict[str, BitMap64]:
-        """The rows that are updated or deleted."""
+        """The updated and deleted rows."""
         return united(self.updated, self.deleted)
 
     @cached_property
@@ -105,20 +105,23 @@ class MergeMatches:
 
     @cached_property
     def whole(self) -> pa.Table:
-        """The files of which no row stays unchanged."""
+        """The files without unchanged rows."""
         return files_of(self.files, self._gone)
 
     @cached_property
     def partial(self) -> pa.Table:
-        """The files of which some rows stay unchanged."""
+        """The modified files with some unchanged rows."""
         return files_of(self.files, self.modified.keys() - self._gone)
 
     @cached_property
     def modified_in_part(self) -> dict[str, BitMap64]:
-        """Of the modified rows, those of the files `partial`."""
+        """The modified rows of the files `partial`."""
         return {path: rows for path, rows in self.modified.items() if path not in self._gone}
 
     @cached_property
     def makes_feed(self) -> bool:
-        """Whether the change needs change data files: not where rows are only added, or go with their whole files."""
+        """Return whether the change needs change data files.
+
+        Inserted rows need none, nor do rows deleted with their whole files.
+        """
         return self.change.makes_feed and bool(self.updated or self.partial.num_rows)

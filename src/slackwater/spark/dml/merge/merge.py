@@ -1,7 +1,7 @@
-"""MERGE: a source's rows update, delete and complete those of a table, in one commit.
+"""MERGE: update, delete and insert rows of a table from a source, in one commit.
 
-The pairs of rows that match are found once and kept by address and source number; everything after goes by them, so
-the conditions have one answer. Target rows never move: they are rewritten, or marked as deleted, where they are.
+The matching pairs are found once and checkpointed by address and source number. All later steps use the pairs, so each
+condition has one result. Target rows are rewritten, or marked as deleted in their file.
 Source: delta-protocol.md "Deletion Vectors", "Change Data Files", "Row Tracking"; delta-spark's MERGE.
 """
 
@@ -48,7 +48,7 @@ from slackwater.transaction.conflicts.row_reads import RowsRead
 
 @dataclass(frozen=True)
 class MergeCounts:
-    """How many target rows a MERGE updated, deleted and inserted."""
+    """Numbers of target rows updated, deleted and inserted by a MERGE."""
 
     updated: int = 0
     deleted: int = 0
@@ -56,19 +56,19 @@ class MergeCounts:
 
     @property
     def affected(self) -> int:
-        """All of them."""
+        """The number of rows updated, deleted or inserted."""
         return self.updated + self.deleted + self.inserted
 
 
 def merge(
     spark: SparkSession, table: Table, builder: DeltaMergeBuilder, alias: str | None = None
 ) -> MergeCounts | None:
-    """Run the MERGE of `builder` on the newest version of the table; no commit is made where nothing changes.
+    """Run the MERGE of `builder` on the newest version of the table. Makes no commit if nothing changes.
 
-    None where the session's application has done it before. Columns that only the source has become the target's
-    where the builder or the session says so.
+    Returns None if the session's application already committed it. With schema evolution, requested by the builder or
+    the session, columns missing in the target are added from the source.
 
-    Raises as `DeltaMergeBuilder.execute`.
+    Raises the errors of `DeltaMergeBuilder.execute`.
     """
     change = DmlCommand(spark, table, "MERGE", alias)
     if any(clause.kind != NOT_MATCHED for clause in builder.clauses):
@@ -82,7 +82,7 @@ def merge(
 
 
 class Merge:
-    """One run of a MERGE, as a part of `change`."""
+    """A run of a MERGE within `change`."""
 
     condition_name = "the ON condition of MERGE"
 
@@ -97,7 +97,7 @@ class Merge:
             change.evolve(evolved_table(change.snapshot, evolving, merge=True))
 
     def run(self) -> tuple[Mapping[str, str], Mapping[str, int]]:
-        """Stage what the clauses say; the operation's parameters and metrics."""
+        """Stage the changes of all clauses. Returns the operation's parameters and metrics."""
         change, progress = self.change, self._progress
         resolver = ClauseResolver(
             self.builder, change.nothing(), change.schema, change.rows.rules, self._current, change.alias
@@ -122,7 +122,7 @@ class Merge:
         return self.parameters(), self.metrics(found)
 
     def apply(self, found: MergeMatches) -> None:
-        """Stage the rows that go, and write those that come or stay."""
+        """Stage the removed rows, and write the inserted, updated and copied rows."""
         change, progress = self.change, self._progress
         rows = MergeRows(change, found, self._current)
         with progress.stage("writing rows", files=found.partial.num_rows + found.whole.num_rows):
@@ -138,7 +138,7 @@ class Merge:
         self.counts = MergeCounts(row_count(found.updated), row_count(found.deleted), inserted)
 
     def _current(self, column: StructField) -> Column:
-        """The present value of a column of the target, in its type after the MERGE."""
+        """Return the present value of a column of the target, in its type after the MERGE."""
         change = self.change
         old = change.snapshot.schema.get(column.name)
         if old is None:
@@ -147,7 +147,7 @@ class Merge:
         return value if is_aligned(old, column) else aligned_column(old, column, value)
 
     def _predicate(self, source: MergeSource) -> Predicate:
-        """Which target rows can matter: those that may match, and those that clauses take because they do not."""
+        """Return the file predicate: matching target rows, and rows of WHEN NOT MATCHED BY SOURCE clauses."""
         change, builder = self.change, self.builder
         joined = join_conditions(builder.condition, change.scan, change.alias, builder.source, alias_of(builder.source))
         matching = And((joined.target_only, source_bounds(source.frame, joined.pairs, change.scan)))
@@ -159,7 +159,7 @@ class Merge:
         return Or((matching, *(change.scan.predicate(clause.condition, change.alias) for clause in others)))
 
     def _would_match(self, source: MergeSource, on: Column, snapshot: Snapshot, files: pa.Table) -> bool:
-        """Whether rows that another writer added in `files` would have mattered."""
+        """Return whether `files`, added by a concurrent transaction, have rows relevant to this MERGE."""
         change = self.change
         frame = TableScan(change.spark, snapshot, change.others_rows).frame_of(files).alias(change.alias)
         if not clauses_of(self.builder, NOT_MATCHED_BY_SOURCE):
@@ -167,7 +167,10 @@ class Merge:
         return not frame.isEmpty()
 
     def _require_one_modification(self, found: MergeMatches) -> None:
-        """Source: SQL:2003 MERGE; delta-spark lets a single unconditional delete take a row several times."""
+        """Raise MergeCardinalityViolation if several source rows modify one target row.
+
+        Source: SQL:2003 MERGE; delta-spark lets a single unconditional delete take a row several times.
+        """
         clauses = found.of_kind(MATCHED)
         if len(clauses) == 1 and clauses[0].deletes and clauses[0].is_unconditional:
             return
@@ -181,7 +184,7 @@ class Merge:
             )
 
     def parameters(self) -> Mapping[str, str]:
-        """What the history says was asked for."""
+        """Return the operation parameters for the table history."""
         builder = self.builder
 
         def predicates(kind: str) -> str:
@@ -199,7 +202,7 @@ class Merge:
         }
 
     def metrics(self, found: MergeMatches) -> Mapping[str, int]:
-        """What the history says was done."""
+        """Return the operation metrics for the table history."""
         counts = self.counts
         matched, others = found.of_kind(MATCHED), found.of_kind(NOT_MATCHED_BY_SOURCE)
 

@@ -1,8 +1,8 @@
-"""Which files of a MERGE's target can hold a row that matches a row of its source.
+"""File pruning for MERGE: finds target files that can hold a row matching a row of the source.
 
-Two things are known before the target is read: what the condition says of the target alone, and, where it sets a
-column of the target equal to something of the source, the least and the greatest value that the source has there.
-Whatever is not understood is left out: a condition that says less prunes less, and loses no match.
+Two facts are known before the target is read. The condition may restrict the target alone. An equality of a target
+column with a source expression restricts the column to the range of the source's values. Unsupported parts of the
+condition are ignored. A weaker condition prunes fewer files, and loses no match.
 
 Source: delta-protocol.md "Per-file Statistics".
 """
@@ -51,7 +51,7 @@ from slackwater.spark.session.types import to_spark_type
 from slackwater.sql.lexer import quoted
 
 _MAX_LISTED = 1_000
-# The estimate of how many values there are is off by a twentieth, and more at times.
+# The estimated number of distinct values is off by about 5 %, sometimes more.
 _MAX_ESTIMATED = 2 * _MAX_LISTED
 _MAX_DIGITS = 38
 _EXACT_TYPES = ("string", "date", "timestamp", "timestamp_ntz", "boolean")
@@ -60,20 +60,22 @@ _EQUALITIES = {"=": False, "==": False, "<=>": True, "equal_null": True}
 
 @dataclass(frozen=True)
 class KeyPair:
-    """`target = source`, or `<=>` where it is `null_safe`: a column as the schema spells it, and an expression over the
-    source, which knows it under the alias that the condition uses.
+    """A pair `target = source`, or `target <=> source` if `null_safe`.
+
+    `target` is a column in the spelling of the schema. `source` is an expression over the source, under the alias used
+    by the condition.
     """
 
     target: ColumnPath
     source: Column
     null_safe: bool
-    # An expression may fail for a row that never gets as far as this part of the condition.
+    # The expression may fail for a row that Spark would exclude before it evaluates this part of the condition.
     can_fail: bool = False
 
 
 @dataclass(frozen=True)
 class JoinConditions:
-    """What a merge condition says of the target alone, and which columns of it equal something of the source."""
+    """The parts of a merge condition: the predicate on the target alone, and the equalities of target and source."""
 
     target_only: Predicate
     pairs: tuple[KeyPair, ...]
@@ -82,10 +84,11 @@ class JoinConditions:
 def join_conditions(
     condition: Column | str, scan: TableScan, target_alias: str | None, source: DataFrame, source_alias: str | None
 ) -> JoinConditions:
-    """What `condition` says of rows of the table of `scan` and of `source`; true of every pair of rows that matches.
+    """Return the parts of `condition` that hold for every matching pair of rows of the table of `scan` and of `source`.
 
-    `source` may have its alias already; with `source_alias`, it is given that one. Runs no job, but has Spark analyse
-    what is named. Never raises for a condition: what cannot be read or resolved is left out, for Spark to judge.
+    `source` may have its alias already. With `source_alias`, it gets this alias. Runs no job, but Spark analyses the
+    named columns. Never raises for a condition. Parts that cannot be read or resolved are ignored; Spark checks them
+    later.
     """
     aliased = source.alias(source_alias) if source_alias else source
     try:
@@ -96,11 +99,13 @@ def join_conditions(
 
 
 def source_bounds(source: DataFrame, pairs: Sequence[KeyPair], scan: TableScan) -> Predicate:
-    """What `pairs` say of the target's rows that match a row of `source`, which has the alias of the condition.
+    """Return the predicate of `pairs` on target rows that match a row of `source`.
 
-    One job for all pairs, which finds the least and the greatest value of each and whether it is ever null; one more
-    where the target is a partition column and has few values. It reads `source` anew: keep what differs from one
-    reading to the next. FALSE where the source has no rows. Raises PySparkException where the source cannot be read.
+    `source` needs the condition's alias.
+
+    One job finds the least and the greatest value of all pairs, and whether each is ever null. A second job lists the
+    values of partition columns with few values. Both jobs read `source`, so checkpoint a source with changing rows.
+    Returns FALSE if the source has no rows. Raises PySparkException if the source cannot be read.
     """
     if not pairs:
         return Constant(True)
@@ -113,11 +118,11 @@ def source_bounds(source: DataFrame, pairs: Sequence[KeyPair], scan: TableScan) 
         return source_bounds(source, plain, scan)
 
 
-# What the condition says.
+# The condition.
 
 
 class _Reading:
-    """Reads one condition; parts are looked at one by one."""
+    """The reader of one condition, part by part."""
 
     def __init__(self, scan: TableScan, target_alias: str | None, source: DataFrame) -> None:
         self._scan = scan
@@ -127,7 +132,7 @@ class _Reading:
         self._qualified: dict[str, frozenset[str]] = {}
 
     def of_text(self, text: str) -> JoinConditions:
-        """What SQL text says."""
+        """Return the parts of a condition in SQL text."""
         if self._scan.reads_standard_sql and not has_variables(text):
             return _joined(self._text_part(part) for part in conjuncts(text))
         if is_connect(self._scan.spark):
@@ -135,7 +140,7 @@ class _Reading:
         return self.of_column(F.expr(text))
 
     def of_column(self, condition: Column) -> JoinConditions:
-        """What a Column says."""
+        """Return the parts of a condition in a Column."""
         return self._tree(read_condition(condition))
 
     def _tree(self, tree: ConditionTree) -> JoinConditions:
@@ -203,7 +208,7 @@ class _Reading:
             return _NOTHING
         return JoinConditions(Constant(True), (KeyPair(column.path, value, null_safe, can_fail),))
 
-    # Whose a name is. Spark takes the first part of it for a qualifier wherever it can, on both sides.
+    # Name resolution. Spark prefers the first part of a name as a qualifier, on both sides.
 
     def _is_targets(self, names: Iterable[tuple[str, ...]]) -> bool:
         return all(self._target(parts) is not None for parts in names)
@@ -212,7 +217,7 @@ class _Reading:
         return all(self._is_source(parts) for parts in names)
 
     def _target(self, parts: tuple[str, ...]) -> ResolvedColumn | None:
-        """The column that the name leads to, if it is the target's alone."""
+        """Return the named column if it belongs to the target alone."""
         qualified = self._is_qualified_target(parts)
         if self._is_qualified_source(parts) or not (qualified or parts[0].lower() not in self._source_names):
             return None
@@ -222,7 +227,7 @@ class _Reading:
             return None
 
     def _is_source(self, parts: tuple[str, ...]) -> bool:
-        """Whether the name leads to one column of the source, and to none of the target."""
+        """Return whether the name resolves to one column of the source and to no column of the target."""
         if self._is_qualified_target(parts):
             return False
         qualified = self._is_qualified_source(parts)
@@ -243,16 +248,16 @@ class _Reading:
         return qualified and self._schema.get(parts[1]) is not None
 
     def _is_qualified_source(self, parts: tuple[str, ...]) -> bool:
-        """Whether one of the parts qualifies the one behind it as a column of the source."""
+        """Return whether a part of the name qualifies the next part as a column of the source."""
         return any(name.lower() in self._columns_under(qualifier) for qualifier, name in pairwise(parts[:4]))
 
     def _columns_under(self, qualifier: str) -> frozenset[str]:
-        """The columns of the source that Spark knows by this qualifier, in lower case."""
+        """Return the source columns that Spark knows under this qualifier, in lower case."""
         key = qualifier.lower()
         if key not in self._qualified:
             if "`" in qualifier or "\n" in qualifier:
                 raise ValueError(f"a qualifier that patterns cannot have: {qualifier!r}")
-            # A name that leads nowhere is an error, which PySpark logs too; a pattern that matches nothing is none.
+            # A pattern, because PySpark logs an error for an unresolved name, but a pattern may match nothing.
             found = self._source.select(self._source.colRegex(f"{qualifier}.`.*`"))
             self._qualified[key] = frozenset(name.lower() for name in found.columns)
         return self._qualified[key]
@@ -262,14 +267,14 @@ class _Reading:
         return frozenset(name.lower() for name in self._source.columns)
 
     def _may_overlook(self, text: str, names: Iterable[tuple[str, ...]]) -> bool:
-        """Whether words that the parser takes for syntax may be columns of the target."""
+        """Return whether words parsed as syntax may be columns of the target."""
         seen = {part.lower() for parts in names for part in parts}
         rest = tuple(field for field in self._schema.fields if field.name.lower() not in seen)
         return bool(read_columns(text, StructType(rest)))
 
     @cached_property
     def _wrapped(self) -> StructType:
-        """The schema in which the target's columns are known with its alias too, which hides a column so called."""
+        """The schema with the target's columns also under the alias, which hides a column of the alias's name."""
         return self._schema if self._target_alias is None else under_alias(self._schema, self._target_alias)
 
     def _unqualified(self, predicate: Predicate) -> Predicate:
@@ -291,7 +296,7 @@ def _is_struct(kind: spark_types.DataType) -> TypeGuard[spark_types.StructType]:
 
 
 def _names_in(tree: ConditionTree) -> list[tuple[str, ...]] | None:
-    """The names of columns in `tree`; None where it holds text, which may name any."""
+    """Return the names of columns in `tree`, None if it holds SQL text, which may name any column."""
     found: list[tuple[str, ...]] = []
     pending = [tree]
     while pending:
@@ -307,7 +312,7 @@ def _names_in(tree: ConditionTree) -> list[tuple[str, ...]] | None:
 
 
 def _compares_as_stored(target: DataType, source: spark_types.StructField) -> bool:
-    """Whether Spark compares the two by an order in which the stored values of the target stand."""
+    """Return whether Spark compares the two types in the order of the target's stored values."""
     if str(source.metadata.get(TEXT_TYPE, "")).lower().startswith("char"):
         return False
     if isinstance(target, DecimalType):
@@ -321,7 +326,7 @@ def _compares_as_stored(target: DataType, source: spark_types.StructField) -> bo
     return str(target) in _EXACT_TYPES and source.dataType == to_spark_type(target)
 
 
-# What the source has.
+# The source.
 
 
 def _bounds(source: DataFrame, pairs: Sequence[KeyPair], scan: TableScan) -> Predicate:
@@ -350,7 +355,7 @@ def _bounds(source: DataFrame, pairs: Sequence[KeyPair], scan: TableScan) -> Pre
 
 
 def _listed(source: DataFrame, keys: Mapping[int, Column]) -> dict[int, pa.Array]:
-    """All the values of each of `keys` but null, by the same numbers."""
+    """Return the distinct non-null values of each key, by its number."""
     if not keys:
         return {}
     found = source.agg(*(F.collect_set(key).alias(f"set{number}") for number, key in keys.items())).toArrow()
@@ -359,14 +364,14 @@ def _listed(source: DataFrame, keys: Mapping[int, Column]) -> dict[int, pa.Array
 
 @dataclass(frozen=True, slots=True)
 class _Domain:
-    """Says which values the target of a pair may have."""
+    """The possible values of a pair's target column."""
 
     pair: KeyPair
     column: ResolvedColumn
     zone: str
 
     def listed(self, values: pa.Array | None) -> Predicate | None:
-        """One of `values`; None where they are not known, too many, or not all can be said."""
+        """Return the predicate IN `values`. None if `values` is unknown or too long, or if a value has no literal."""
         if values is None or len(values) > _MAX_LISTED:
             return None
         said = [self._value(value) for value in values]
@@ -374,7 +379,7 @@ class _Domain:
         return In(self.pair.target, known) if len(known) == len(said) else None
 
     def between(self, low: pa.ChunkedArray, high: pa.ChunkedArray) -> Predicate:
-        """From `low` to `high`; one of them where the other cannot be said."""
+        """Return the range predicate from `low` to `high`, with one bound if the other has no literal."""
         least, most = self._value(low[0]), self._value(high[0])
         bounds: list[Predicate] = []
         if least is not None:
@@ -392,5 +397,5 @@ class _Domain:
             value = scalar.as_py()
             return None if value is None else coerce_literal(value, self.column.type, self.zone)
         except (ValueError, OverflowError, pa.ArrowException):
-            # Beyond the years, and the text, that Python knows.
+            # Python cannot represent the year or the text.
             return None

@@ -1,4 +1,4 @@
-"""An overwrite of the rows that the data matches: they go, and all rows of the data come, in one commit.
+"""Overwrite of the table rows matched by the data. One commit removes the matched rows and adds all rows of the data.
 
 Source: delta-spark's options `replaceUsing`, `replaceOn` and `targetAlias`.
 """
@@ -30,10 +30,10 @@ _DATA = "__slackwater_data"
 def replace_matching(
     frame: DataFrame, table: Table, request: WriteOptions, settings: SessionSettings
 ) -> CommitResult | None:
-    """Replace the rows of `table` that those of `frame` match as `request` says; all of `frame` is added.
+    """Replace the rows of `table` matched by `frame` according to `request`, and add all rows of `frame`.
 
-    Rows are equal by `=`: null matches nothing. Where the frame has no row, none goes. None where the application has
-    done this write before. Raises as `save`.
+    Rows are compared by `=`, so null matches nothing. An empty frame removes no row. Returns None if the application
+    already committed this write. Raises the errors of `save`.
     """
     assert request.matching is not None  # noqa: S101  (what the caller asks first)
     own = settings.of_write(request.application, request.user_metadata, request.user_name)
@@ -48,7 +48,7 @@ def replace_matching(
 
 
 class _Replacing(Merge):
-    """A MERGE that deletes what matches and inserts whatever the source has."""
+    """A MERGE that deletes the matched rows and inserts all rows of the source."""
 
     condition_name = "the condition of replaceOn"
 
@@ -61,7 +61,7 @@ class _Replacing(Merge):
     def apply(self, found: MergeMatches) -> None:
         super().apply(found)
         change = self.change
-        # Those rows that were compared, whatever the source would answer now.
+        # The compared rows, because reading the source again might return other rows.
         rows = assigned_rows(found.source.frame.drop(SOURCE_ID), change.snapshot, self._request)
         inserted = change.insert(rows, INSERT if found.makes_feed else None, self._request.parquet)
         change.require_rows(found.source.rows, inserted.num_rows)
@@ -77,7 +77,7 @@ class _Replacing(Merge):
 
 
 def _matched(frame: DataFrame, matching: Matching, change: DmlCommand) -> tuple[DataFrame, str]:
-    """The data and the condition by which a row of it replaces one of the table."""
+    """Return the data, and the condition under which a row of the data replaces a row of the table."""
     if matching.on is not None:
         return frame, matching.on
     known = {field.name.lower(): field.name for field in change.snapshot.schema}

@@ -1,4 +1,4 @@
-"""The rows that a MERGE writes: updated, inserted and copied ones, and the record of what was.
+"""Rows written by a MERGE: updated, inserted and copied rows, and change data.
 
 Source: delta-protocol.md "Change Data Files", "Writer Requirements for Row Tracking", "Generated Columns".
 """
@@ -39,7 +39,7 @@ _PAIR_BYTES = 32
 
 
 class MergeRows:
-    """Writes the rows of one MERGE; `current` is the present value of a column of the target."""
+    """Writes the rows of one MERGE. `current` returns the present value of a column of the target."""
 
     def __init__(self, change: DmlCommand, matches: MergeMatches, current: Callable[[StructField], Column]) -> None:
         self._change = change
@@ -51,7 +51,7 @@ class MergeRows:
         self._other_updates = [c for c in matches.of_kind(NOT_MATCHED_BY_SOURCE) if not c.deletes]
 
     def write(self) -> int:
-        """Write the files, and stage them; the number of rows that are inserted."""
+        """Write and stage the files. Returns the number of inserted rows."""
         change, matches = self._change, self._matches
         copies = self._copied_with_updates
         frames = [*self._updated(copies), *self._updated_by_target()]
@@ -69,7 +69,7 @@ class MergeRows:
         return self._num_inserted(written, copies)
 
     def record_changes(self) -> None:
-        """Write what updated rows were and which rows are deleted as change data files."""
+        """Write the old values of updated rows and the deleted rows as change data files."""
         change, matches = self._change, self._matches
         frames = []
         for rows, change_type in ((matches.updated, UPDATE_PREIMAGE), (matches.deleted, DELETE)):
@@ -83,7 +83,7 @@ class MergeRows:
 
     @property
     def _copied_with_updates(self) -> bool:
-        """Whether rows that stay are written in one go with those that are updated."""
+        """Return whether copied rows are written together with updated rows."""
         matches, change = self._matches, self._change
         is_rewrite = not change.makes_vectors and not matches.makes_feed and matches.partial.num_rows > 0
         return is_rewrite and bool(matches.rows_of(self._updates)) and not self._moves
@@ -93,7 +93,7 @@ class MergeRows:
         return self._moved.pays(self._matches.partial)
 
     def _copied(self) -> WriteResult:
-        """Write the rows that stay, of files of which others go."""
+        """Copy the unchanged rows of partly modified files."""
         change, matches = self._change, self._matches
 
         def by_spark() -> WriteResult:
@@ -104,10 +104,10 @@ class MergeRows:
             return by_spark()
         return self._moved.copy(matches.partial, matches.modified_in_part, by_spark)
 
-    # The three kinds of rows, in the table's columns, with what is kept of old rows and CLAUSE, null for a copy.
+    # The three kinds of rows: the table's columns, the hidden columns for row tracking, and CLAUSE, null for a copy.
 
     def _updated(self, copies: bool) -> list[DataFrame]:
-        """Rows that a source row updates; with `copies`, also the rows of their files that stay unchanged."""
+        """Return the rows updated from a source row. With `copies`, also the unchanged rows of their files."""
         matches, change = self._matches, self._change
         rows = matches.rows_of(self._updates)
         if not rows:
@@ -130,7 +130,7 @@ class MergeRows:
         return [joined.select(*self._updated_row(self._updates, F.col(CLAUSE), copies))]
 
     def _updated_by_target(self) -> list[DataFrame]:
-        """Rows that are updated because no source row matches them."""
+        """Return the rows updated by WHEN NOT MATCHED BY SOURCE clauses."""
         matches, change = self._matches, self._change
         frames = []
         for clause in self._other_updates:
@@ -142,7 +142,10 @@ class MergeRows:
         return frames
 
     def _inserted(self) -> DataFrame | None:
-        """Source rows that match no target row, with copies of their columns and CLAUSE; None where there are none."""
+        """Return the source rows without a matching target row, with copies of their columns and CLAUSE.
+
+        None if no clause inserts rows or the source is empty.
+        """
         matches = self._matches
         if not self._inserts or not matches.source.rows:
             return None
@@ -192,7 +195,7 @@ class MergeRows:
                 value = F.when(F.col(CLAUSE) == clause.number, clause.values[column.name]).otherwise(value)
         return value
 
-    # Into files.
+    # Files.
 
     def _write(self, rows: DataFrame, copies: bool) -> WriteResult:
         numbers = [c.number for c in self._inserts]
@@ -203,7 +206,7 @@ class MergeRows:
         return self._change.write_changed(rows, changed, self._recomputed(), change_type)
 
     def _recomputed(self) -> Mapping[str, Column]:
-        """For each generated column, the rows of clauses that do not set it themselves."""
+        """Return the mask of each generated column: the rows of clauses that do not set the column."""
         clauses = [*self._updates, *self._other_updates, *self._inserts]
         masks = {}
         for generated in self._change.rows.rules.generated:
@@ -218,7 +221,7 @@ class MergeRows:
         return any(i.name not in clause.values for i in identity for clause in self._inserts)
 
     def _insert_with_identity(self, source: DataFrame) -> WriteResult:
-        """Rows whose identity values, and generated ones, are made as those of any write."""
+        """Insert rows with identity and generated values from the table writer."""
         rules = self._change.rows.rules
         made = {i.name for i in rules.identity} | {g.name for g in rules.generated}
         for name in made:
@@ -233,7 +236,7 @@ class MergeRows:
         rows = self._insert_rows(source).select(*names)
         return self._change.insert(rows, INSERT if self._matches.makes_feed else None)
 
-    # How many there are.
+    # Row counts.
 
     @property
     def _num_copied(self) -> int | None:
@@ -248,6 +251,6 @@ class MergeRows:
             return 0 if source is None else source.count()
         inserted = total - updated - copied
         if inserted < 0 or (inserted and not self._inserts):
-            # Said as any other count that does not come out.
+            # Raises the usual error for a wrong number of rows.
             self._change.require_rows(updated + copied, total)
         return inserted

@@ -1,4 +1,4 @@
-"""The source of a MERGE, read once: its rows are kept, numbered, and known under the names that users gave them."""
+"""Source of a MERGE, read once: its rows are checkpointed, numbered, and available under the user's column names."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ _TEXT_BYTES, _MANY_BYTES, _PLAIN_BYTES = 48, 160, 16
 
 @dataclass(frozen=True)
 class MergeSource:
-    """Source rows, each with its SOURCE_ID where they are kept.
+    """Source rows. Each checkpointed row has a SOURCE_ID.
 
-    `given` is the frame that they came from, `rows` how many there are; `compared` names the columns that conditions
-    may look at.
+    `given` is the user's frame, `rows` the number of rows. `compared` names the columns that conditions may use.
     """
 
     given: DataFrame
@@ -36,10 +35,10 @@ class MergeSource:
 
     @staticmethod
     def of(given: DataFrame, conditions: Sequence[Column | str], numbered: bool) -> MergeSource:
-        """Run what gives the source, once; its rows stay the same from then on, whatever becomes of it.
+        """Run the source's query once. Its rows stay the same, even if the tables it reads change.
 
-        Rows that are not to be `numbered` are not kept where every reading gives the same ones: columns that are only
-        compared are then read by themselves.
+        Without `numbered`, rows are not checkpointed if every read returns the same rows. Then joins read only the
+        compared columns.
         """
         texts = [str(condition).lower() for condition in conditions]
         compared = frozenset(name for name in given.columns if any(name.lower() in text for text in texts))
@@ -50,29 +49,32 @@ class MergeSource:
 
     @property
     def is_read_again(self) -> bool:
-        """Whether each use of the rows runs the user's query again."""
+        """Return whether each use of the rows runs the user's query again."""
         return self.frame is self.given
 
     def to_compare(self) -> DataFrame:
-        """The rows for a join that only looks at columns that are compared; sent to every executor where they fit."""
+        """Return the rows for a join on the compared columns only, broadcast to the executors if small enough."""
         fields = [field for field in self.given.schema.fields if field.name in self.compared]
         width = row_bytes(spark_types.StructType(fields)) + _PLAIN_BYTES
         return F.broadcast(self.frame) if fits_everywhere(self.frame, self.rows, width) else self.frame
 
 
 def schema_of(source: DataFrame) -> StructType:
-    """The source's columns, as a schema of a table."""
+    """Return the source's columns as a table schema."""
     return from_spark_schema(source.schema)
 
 
 def copies(source: DataFrame) -> Mapping[str, Column]:
-    """By lower-case name, the source's columns under names that no column of the target has: see `with_copies`."""
+    """Return the source's unambiguous columns by lower-case name, under names absent from the target.
+
+    See `with_copies`.
+    """
     names = [name.lower() for name in source.columns]
     return {name: F.col(f"{_COPY}{at}") for at, name in enumerate(names) if names.count(name) == 1}
 
 
 def with_copies(source: DataFrame, like: DataFrame | None = None) -> DataFrame:
-    """`source`, whose columns are those of `like` or more, with a second name for each of them."""
+    """Return `source` with a second name for each unambiguous column. With `like`, only for columns of `like`."""
     names = (like or source).columns
     lower = [name.lower() for name in names]
     unique = [(at, name) for at, name in enumerate(names) if lower.count(name.lower()) == 1]
@@ -80,7 +82,7 @@ def with_copies(source: DataFrame, like: DataFrame | None = None) -> DataFrame:
 
 
 def fits_everywhere(frame: DataFrame, rows: int, width: int) -> bool:
-    """Whether so many rows, of `width` bytes each, may be sent to every executor; never where broadcasts are off."""
+    """Return whether `rows` rows of `width` bytes may be broadcast. False if broadcasts are disabled."""
     threshold = frame.sparkSession.conf.get("spark.sql.autoBroadcastJoinThreshold") or ""
     if threshold.strip().lower() in ("-1", "-1b"):
         return False
@@ -88,7 +90,7 @@ def fits_everywhere(frame: DataFrame, rows: int, width: int) -> bool:
 
 
 def row_bytes(data_type: spark_types.DataType) -> int:
-    """About how many bytes a value takes in memory."""
+    """Return the approximate size in bytes of a value in memory."""
     if isinstance(data_type, spark_types.StructType):
         return 16 + sum(row_bytes(field.dataType) for field in data_type.fields)
     if isinstance(data_type, (spark_types.ArrayType, spark_types.MapType, spark_types.BinaryType)):
