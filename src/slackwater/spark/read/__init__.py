@@ -1,1 +1,1 @@
-"""From a snapshot to a DataFrame."""
+"""Reads of a table: a DataFrame from a snapshot."""

@@ -1,6 +1,6 @@
-"""Rows of data files that executors read themselves, in Python: where Spark has no connector for the table's store.
+"""Rows of data files read by PyArrow on the executors, for stores without a Spark connector.
 
-Each task gets ranges of bytes of files and reads the row groups that begin there.
+Each task gets byte ranges of files, and reads the row groups that start within a range.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from slackwater.spark.session.classic_connect import default_parallelism
 from slackwater.stats.row_groups import RowGroupTest
 from slackwater.storage.store import ObjectStore
 
-# Plans show these, and no column of a table is beside them.
+# Plain names, because plans show them and no table column is in the same frame.
 _PLACE, _START, _END, _DELETED, _SIZE = "place", "start_byte", "end_byte", "deleted_rows", "file_bytes"
-# As Spark's own defaults: spark.sql.files.maxPartitionBytes and openCostInBytes.
+# Spark's defaults of spark.sql.files.maxPartitionBytes and openCostInBytes.
 _MOST_SPLIT_BYTES, _LEAST_SPLIT_BYTES = 128 * 1024**2, 4 * 1024**2
 
 
 @dataclass(frozen=True)
 class ArrowFiles:
-    """Files to read: places as `resolve_file` gives them, sizes in bytes where they are known, rows to leave out.
+    """Files to read: paths in the form of `resolve_file`, sizes in bytes if known, and rows to skip.
 
-    `urls`: the values of a column FILE, where it is wanted.
+    `urls` are the values of a column FILE, if requested.
     """
 
     places: Sequence[str]
@@ -51,11 +51,11 @@ def arrow_rows(
     test: RowGroupTest | None = None,
     not_null: Set[str] = frozenset(),
 ) -> DataFrame:
-    """The rows of the files: the columns of `schema`, then the constants, then FILE and ROW where they are wanted.
+    """Return the rows of the files: the columns of `schema`, then the constants, then FILE and ROW if requested.
 
-    Row groups that `test` rules out are not read. Constants of `not_null` are never null, and Spark knows it.
+    Row groups excluded by `test` are not read. Constants in `not_null` are never null, and are declared not nullable.
 
-    Raises nothing of the files: what is wrong with one fails the job that reads it.
+    Raises no error for the files: a defective file fails the job that reads it.
     """
     typed = {**constants}
     if files.urls is not None:
@@ -106,7 +106,7 @@ def _splits(batch: pa.RecordBatch, wanted: ReadProjection) -> Iterator[Split]:
 
 
 def _tasks(spark: SparkSession, files: ArrowFiles, constants: Constants) -> pa.Table:
-    """One row for each range of each file, in an order in which tasks, that take them in turn, get alike many bytes."""
+    """Return a row for each byte range of each file, ordered so that tasks get similar numbers of bytes."""
     sizes = files.sizes or [0] * len(files.places)
     width = default_parallelism(spark)
     most = min(_MOST_SPLIT_BYTES, max(_LEAST_SPLIT_BYTES, sum(sizes) // width))
@@ -129,5 +129,5 @@ def _tasks(spark: SparkSession, files: ArrowFiles, constants: Constants) -> pa.T
 
 
 def _dealt(ranges: Sequence[tuple[int, int, int, int | None]], hands: int) -> list[tuple[int, int, int, int | None]]:
-    """Spark gives each task a part of the rows that stand together: those of one hand after those of another."""
+    """Return the ranges ordered by task, because Spark gives each task a contiguous range of rows."""
     return [found for hand in range(hands) for found in ranges[hand::hands]]

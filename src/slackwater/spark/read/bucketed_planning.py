@@ -1,6 +1,6 @@
-"""Planning that holds a part of the files at a time: Spark reads the checkpoint bucket by bucket.
+"""Planning in buckets: Spark reads the checkpoint bucket by bucket, so that the driver holds only a part of the files.
 
-Each bucket is pruned by the code that prunes on the driver. Source: delta-protocol.md "Action Reconciliation".
+The driver's pruning code prunes each bucket. Source: delta-protocol.md "Action Reconciliation".
 """
 
 from __future__ import annotations
@@ -35,19 +35,20 @@ from slackwater.spark.read.distributed_checkpoint import (
 from slackwater.storage.store import ObjectStore
 
 DRIVER_LIMIT_BYTES = 4 * 1024**3
-"""Up to here, in bytes of checkpoint and commit files, a log is replayed on the driver unless told otherwise."""
+"""Maximum size in bytes (checkpoint and commit files) of a log replayed on the driver by default."""
 
-# A quarter of what spark.driver.maxResultSize allows unless set: Arrow is wider than encoded Parquet.
+# A quarter of the default spark.driver.maxResultSize, because Arrow is larger than encoded Parquet.
 _BUCKET_BYTES = 256 * 1024**2
 _MOST_PUSHED_VALUES = 1000
 T = TypeVar("T")
 
 
 def should_distribute(snapshot: LogSnapshot, option: str | None = None, limit_bytes: int = DRIVER_LIMIT_BYTES) -> bool:
-    """Whether Spark is to replay the log of `snapshot`: what the option `replay` asks for, else by the log's size.
+    """Return whether Spark replays the log of `snapshot`: by the option `replay`, else by the log's size.
 
-    `option` is `driver`, `spark`, or `auto` (the same as None): Spark where the files of the segment, sidecars
-    included, have more than `limit_bytes`. Sidecars are sized by one listing. Raises InvalidArgument for anything else.
+    `option` is `driver`, `spark`, or `auto` (the same as None). `auto` means Spark if the files of the segment,
+    including sidecars, are larger than `limit_bytes`. The sizes of sidecars take one listing. Raises InvalidArgument
+    for another value.
     """
     choice = (option or "auto").strip().lower()
     if choice not in ("auto", "driver", "spark"):
@@ -58,7 +59,7 @@ def should_distribute(snapshot: LogSnapshot, option: str | None = None, limit_by
 
 
 def log_size_bytes(snapshot: LogSnapshot) -> int:
-    """The bytes of all files that make up the version: checkpoint, sidecars, commits."""
+    """Return the size in bytes of all files of the version: checkpoint, sidecars, commits."""
     segment, checkpoint = snapshot.segment, snapshot.state.checkpoint
     size_bytes = sum(commit.size_bytes for commit in segment.commits)
     if segment.checkpoint is not None:
@@ -79,12 +80,12 @@ def plan_distributed(
     zone: str = "UTC",
     bucket_files: int = 500_000,
 ) -> pa.Table:
-    """As `Snapshot.files(predicate, columns, zone)`, rows in another order, holding one bucket and the survivors.
+    """Return the table of `Snapshot.files(predicate, columns, zone)` in another row order, planned in buckets by Spark.
 
-    A bucket has about `bucket_files` files at most, fewer where their columns are wide. Small checkpoint files
-    (sidecars, parts) fill buckets together and are read once; one with more files than a bucket holds is read once
-    for each of its own buckets. `columns` are of ADD_SCHEMA. Nothing is left behind on the server. Errors as
-    `Snapshot.files`; CorruptCheckpoint where a file of the checkpoint is gone.
+    Only one bucket and the matching files are in memory at a time. A bucket has at most about `bucket_files` files,
+    fewer if their columns are wide. Small checkpoint files (sidecars, parts) share buckets and are read once. A larger
+    file is read once for each of its buckets. `columns` are columns of ADD_SCHEMA. Leaves no state on the server.
+    Raises the errors of `Snapshot.files`, and CorruptCheckpoint if a file of the checkpoint is missing.
     """
     if bucket_files < 1:
         raise InvalidArgument(f"a bucket holds at least one file, found bucket_files={bucket_files}")
@@ -113,7 +114,7 @@ def plan_distributed(
 
 @dataclass(frozen=True, slots=True)
 class _Bucket:
-    """Files of the checkpoint, and which of their rows: those whose path's hash is `number` modulo `count`."""
+    """Files of the checkpoint. Selects the rows with a path hash of `number` modulo `count`."""
 
     files: tuple[CheckpointFooter, ...]
     number: int = 0
@@ -140,17 +141,20 @@ def _buckets(footers: Sequence[CheckpointFooter], bucket_files: int, fields: Seq
 
 
 class _Part(Snapshot):
-    """Some of a version's live files: no checksum counts them, and damage is dealt with by who has all of them."""
+    """A part of a version's live files.
+
+    Skips the checksum and the recovery from damage, because both need all files.
+    """
 
     def retry_without_damaged_checkpoint(self, read: Callable[[], T]) -> T:
         return read()
 
     def compare_with_checksum(self, files: pa.Table) -> None:
-        """Let any number of files pass."""
+        """Accept any number of files."""
 
 
 def _commits_view(snapshot: Snapshot) -> Snapshot:
-    """The live files that are on the driver already: those of the commits, and those within a JSON checkpoint."""
+    """Return the live files already on the driver: from the commits, and from a JSON checkpoint."""
     state, table = snapshot.state, snapshot.table
     checkpoint = None if state.checkpoint is None else replace(state.checkpoint, files=())
     return _Part(table, snapshot.segment, state, CheckpointAdds(checkpoint, table.store))
@@ -159,9 +163,9 @@ def _commits_view(snapshot: Snapshot) -> Snapshot:
 def _bucket_views(
     spark: SparkSession, snapshot: Snapshot, buckets: Sequence[_Bucket], predicate: Predicate | None
 ) -> Iterator[Snapshot]:
-    """Snapshots that each know the files of one bucket: planning is the driver's own, only the reading differs."""
+    """Yield a snapshot for each bucket. The driver plans as usual; only reading the files differs."""
     state = snapshot.state
-    # What later commits say overrides every bucket; what they add is in none.
+    # Later commits override adds and removes in every bucket; their own adds are in no bucket.
     index = ACTION_SCHEMA.get_field_index("is_add")
     none_added = pa.repeat(pa.scalar(False), state.newest.num_rows)
     overriding = replace(state, newest=state.newest.set_column(index, ACTION_SCHEMA.field(index), none_added))
@@ -171,7 +175,7 @@ def _bucket_views(
 
 
 class _BucketFiles(CheckpointAdds):
-    """Columns of the adds of one bucket, read by Spark at every call."""
+    """Columns of the adds of one bucket. Spark reads the bucket on every call."""
 
     def __init__(
         self, spark: SparkSession, store: ObjectStore, bucket: _Bucket, values: dict[str, frozenset[bytes]]
@@ -182,7 +186,7 @@ class _BucketFiles(CheckpointAdds):
         self._values = values
 
     def read(self, columns: Sequence[str]) -> pa.Table:
-        """As `CheckpointAdds.read`; a failure to read is Spark's own error."""
+        """Return the columns like `CheckpointAdds.read`. A failed read raises Spark's own error."""
         tables = [self._collected(group, columns) for group in alike(self._bucket.files)]
         return pa.concat_tables(tables, promote_options="permissive")
 
@@ -203,7 +207,7 @@ class _BucketFiles(CheckpointAdds):
 
 
 def _stats_type(add: pa.StructType, columns: Sequence[str]) -> pa.StructType | None:
-    """`stats_parsed` with the fields that `columns` (`stats_parsed.minValues.id`) name, None where there is none."""
+    """Return the fields of `stats_parsed` named in `columns` (`stats_parsed.minValues.id`), None if there are none."""
     wanted = tuple(name.partition(".")[2] for name in columns if name.partition(".")[0] == "stats_parsed")
     if not wanted or add.get_field_index("stats_parsed") < 0:
         return None
@@ -211,7 +215,7 @@ def _stats_type(add: pa.StructType, columns: Sequence[str]) -> pa.StructType | N
 
 
 def _narrowed(found: pa.StructType, wanted: Sequence[str]) -> pa.StructType | None:
-    """The fields of a struct whose dotted path is one of `wanted`, or leads to one; None where there is none."""
+    """Return the fields of a struct with a dotted path in `wanted`, or on the way to one. None if there are none."""
     fields = []
     for field in found:
         below = [name[len(field.name) + 1 :] for name in wanted if name.startswith(f"{field.name}.")]
@@ -224,10 +228,10 @@ def _narrowed(found: pa.StructType, wanted: Sequence[str]) -> pa.StructType | No
 
 
 def _partition_values(snapshot: Snapshot, predicate: Predicate | None) -> dict[str, frozenset[bytes]]:
-    """By physical name, the texts that a partition column must have one of where `predicate` is to hold.
+    """Return the texts that `predicate` allows for each partition column, by physical name.
 
-    Only of plain text columns, where equal text in the log is equality of values. The driver's own pruning rules out
-    the same files, so that this only saves carrying them there.
+    Only for plain text columns, because there equal text in the log means equal values. The driver's pruning excludes
+    the same files. This filter only avoids their transfer to the driver.
     """
     conjuncts: list[Predicate] = [predicate] if predicate is not None else []
     found: dict[str, frozenset[bytes]] = {}
@@ -254,7 +258,10 @@ def _is_text_equality(leaf: Predicate, snapshot: Snapshot) -> TypeGuard[Comparis
 
 
 def _may_hold(values: dict[str, frozenset[bytes]]) -> Column:
-    """Whether the add's partition values may be among `values`; where the log has none, the driver decides."""
+    """Return whether the add's partition values may be in `values`.
+
+    A missing value passes; the driver decides on it.
+    """
     condition = F.lit(True)
     for name, texts in values.items():
         value = F.col("add.partitionValues")[name]

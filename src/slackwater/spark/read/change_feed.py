@@ -1,4 +1,4 @@
-"""The change data feed of a range of versions, batch.
+"""Change data feed of a range of versions, as a batch.
 
 Source: delta-protocol.md "Add CDC File", "Reader Requirements for AddCDCFile".
 """
@@ -52,7 +52,7 @@ FEED_COLUMNS: Mapping[str, spark_types.DataType] = {
     COMMIT_VERSION: spark_types.LongType(),
     COMMIT_TIMESTAMP: spark_types.TimestampType(),
 }
-"""What a feed has beside the columns of the table."""
+"""Columns of a feed in addition to the table's columns."""
 _NESTED = (StructType, ArrayType, MapType)
 _EVENT_KEY, _EVENT_FILE, _EVENT, _KIND, _SELECT = (
     f"__slackwater_event_{part}" for part in ("key", "file", "id", "kind", "select")
@@ -61,9 +61,9 @@ _EVENT_KEY, _EVENT_FILE, _EVENT, _KIND, _SELECT = (
 
 @dataclass(frozen=True)
 class ChangeFeed:
-    """The changes of versions `start` to `end`, both inclusive, read with the schema of `snapshot` (version `end`).
+    """The changes of the versions `start` to `end` (inclusive), read with the schema of `snapshot` (version `end`).
 
-    There are none where `start` is after `end`.
+    Empty if `start` is greater than `end`.
     """
 
     spark: SparkSession
@@ -77,11 +77,16 @@ class ChangeFeed:
     def of_options(
         spark: SparkSession, table: Table, options: Options, scan_options: ScanOptions, zone: str
     ) -> ChangeFeed:
-        """The feed that the reader options ask for.
+        """Return the feed requested by the reader options. `zone` is the time zone of timestamps without a zone.
 
-        A start or an end after the last commit raises VersionNotFound or TimestampOutOfRange; where the option
-        `allowAfterLastCommit` or the session's `changeDataFeed.timestampOutOfRange.enabled` allows it, there are no
-        changes, or those up to the newest version. Raises InvalidArgument.
+        A start or an end after the last commit raises an error. With the option `allowAfterLastCommit`, or the
+        session's setting `changeDataFeed.timestampOutOfRange.enabled`, the feed is empty, or ends at the newest
+        version.
+
+        Raises:
+            VersionNotFound: If a version is after the last commit.
+            TimestampOutOfRange: If a timestamp is after the last commit.
+            InvalidArgument: If options are missing or contradict each other, or if the end is before the start.
         """
         if scan_options.row_tracking:
             raise InvalidArgument("row ids cannot be read from a change feed")
@@ -91,7 +96,7 @@ class ChangeFeed:
         tolerant = options.after_last_commit_allowed or SessionSettings.of(spark).feed_may_leave_history
         start = _start(latest, history, options, zone, tolerant)
         if start > latest.version:
-            # The feed has nothing yet; its columns are those of the newest version.
+            # An empty feed, with the columns of the newest version.
             return ChangeFeed(spark, latest, history, start, latest.version, scan_options)
         end = _end(latest, history, options, zone, tolerant)
         if end < start:
@@ -103,11 +108,12 @@ class ChangeFeed:
         return ChangeFeed(spark, at_end, history, start, end, scan_options)
 
     def dataframe(self) -> DataFrame:
-        """The table's columns, `_change_type`, `_commit_version` and `_commit_timestamp`; one row per changed row.
+        """Return a row per changed row: the table's columns, `_change_type`, `_commit_version` and `_commit_timestamp`.
 
-        Change files are read where a version has them, else added and removed files, less what deletion vectors
-        hide. Raises ChangeFeedNotEnabled, InvalidArgument where the schema changed in a way that files of the range
-        cannot be read with, and every error of reading.
+        Reads the change files of a version if there are any. Otherwise derives the changes from added and removed
+        files, without rows hidden by deletion vectors. Raises ChangeFeedNotEnabled if the feed is disabled in a
+        version, InvalidArgument if a schema change makes files of the range unreadable, and all other errors of
+        reading.
         """
         if self.start > self.end:
             return empty_frame(self.spark, self._output_schema())
@@ -132,14 +138,17 @@ class ChangeFeed:
         return with_feed_columns(schema)
 
     def _physical(self, table: TableConfiguration) -> StructType:
-        """The columns of `table`, the one that is read or an earlier state, as its files name them."""
+        """Return the columns of `table` with their names in its files.
+
+        `table` is the version read, or an earlier state.
+        """
         named = all("delta.columnMapping.physicalName" in column.metadata for column in table.schema)
         return physical_schema(table.schema, self.snapshot.column_mapping_mode if named else NONE)
 
     def _changes(self) -> tuple[list[FileChange], list[FileChange], list[TableConfiguration | None]]:
-        """What was changed by files that were added and removed, what change files say, and what the table was then.
+        """Return the changes derived from added and removed files, the changes in change files, and the table states.
 
-        None stands for a state of the table that is not known.
+        None is an unknown state of the table.
         """
         derived: list[FileChange] = []
         recorded: list[FileChange] = []
@@ -154,7 +163,7 @@ class ChangeFeed:
             for action in actions:
                 if action.get("metaData") is not None:
                     table = table.changed(metadata=Metadata.from_json(action["metaData"], where))
-                    # Rows that the first version deletes are of the table before it.
+                    # Unknown, because rows deleted by the first version belong to the table before it.
                     tables.append(None if version == self.start > 0 else table)
                     require_feed(table, version, self.snapshot.store.root_url)
                     self._check_schema(table, version)
@@ -169,7 +178,10 @@ class ChangeFeed:
         return derived, recorded, tables
 
     def _check_replaced(self) -> None:
-        """Rows that the first version takes away are of the table before it."""
+        """Raise InvalidArgument if the first version replaced a column.
+
+        The rows deleted by this version belong to the table before it. Their values in the column would be missing.
+        """
         now = self.snapshot
         if now.column_mapping_mode == NONE:
             return
@@ -196,7 +208,10 @@ class ChangeFeed:
             )
 
     def _by_partition_columns(self, changes: Sequence[FileChange]) -> dict[tuple[str, ...], list[FileChange]]:
-        """The changes by the columns that their files are partitioned by: those of the table may have changed since."""
+        """Return the changes by the partition columns of their files.
+
+        The table's partitioning may have changed since.
+        """
         mode, now = self.snapshot.column_mapping_mode, tuple(self.snapshot.metadata.partition_columns)
         names = {physical_name(column, mode): column.name for column in self.snapshot.schema}
         found: dict[tuple[str, ...], list[FileChange]] = defaultdict(list)
@@ -232,7 +247,7 @@ class ChangeFeed:
         return frame.select(*raw.columns, kind.alias(CHANGE_TYPE), F.col(COMMIT_VERSION), F.col(COMMIT_TIMESTAMP))
 
     def _events(self, scan: TableScan, by_path: Mapping[str, Sequence[tuple[int, FileChange]]]) -> DataFrame:
-        """What happened to each file: a file that was added and later removed occurs twice."""
+        """Return the changes of each file. A file added and later removed has two rows."""
         times = {c.version: self.history.timestamp_ms(c.version) for cs in by_path.values() for _, c in cs}
         rows = [
             (
@@ -257,12 +272,15 @@ class ChangeFeed:
 
 
 def with_feed_columns(schema: spark_types.StructType) -> spark_types.StructType:
-    """`schema`, and behind it the columns of a feed."""
+    """Return `schema` followed by the columns of a feed."""
     return spark_types.StructType([*schema.fields, *(spark_types.StructField(*c) for c in FEED_COLUMNS.items())])
 
 
 def _lost(then: StructType, now: StructType) -> tuple[str, DataType] | None:
-    """A column in `then`, and its type, that `now` does not have, or not with the same parts; None where it has all."""
+    """Return a column of `then`, and its type, that is missing in `now` or has other nested parts.
+
+    None if there is none.
+    """
 
     def alike(one: StructField, other: StructField) -> bool:
         return all(isinstance(one.type, kind) == isinstance(other.type, kind) for kind in _NESTED)
@@ -272,7 +290,7 @@ def _lost(then: StructType, now: StructType) -> tuple[str, DataType] | None:
 
 
 def _is_never_null(now: DataType, then: DataType | None) -> bool:
-    """Whether values of the type `then` are null in no part of which `now` says it."""
+    """Return whether values of the type `then` have no null in any NOT NULL part of `now`."""
     if isinstance(now, StructType):
         earlier = {field.name: field for field in then} if isinstance(then, StructType) else {}
         found = ((field, earlier.get(field.name)) for field in now)

@@ -1,7 +1,7 @@
-"""Deleted rows as an expression: a broadcast join with bitmap words.
+"""Filter for deleted rows: a broadcast join with bitmap words.
 
-A table of (file and 65,536-row chunk as one number, 1,024 words of 64 bits) is joined to the rows; a row is deleted
-where its bit is set. Source: delta-protocol.md "Reader Requirements for Deletion Vectors".
+The joined table has a key (file and 65,536-row chunk in one number) and 1,024 words of 64 bits. A row is deleted if its
+bit is set. Source: delta-protocol.md "Reader Requirements for Deletion Vectors".
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from slackwater.storage.store import ObjectStore
 
 _KEY, _WORDS = "__slackwater_dv_key", "__slackwater_dv_words"
 _CHUNK_BITS = CHUNK_ROWS.bit_length() - 1
-# A key is the file's number of 32 bits and the chunk's of 31: no file has 2^47 rows.
+# A key has 32 bits for the file and 31 for the chunk, because no file has 2^47 rows.
 _KEY_CHUNK_BITS = 31
 
 
 def deleted_rows(
     store: ObjectStore, numbers: Sequence[int], vectors: Sequence[Mapping[str, Any]], allow_outside_root: bool
 ) -> pa.Table:
-    """The deleted rows of files with these `numbers`, as `without_deleted_rows` takes them.
+    """Return the deleted rows of files with these `numbers`, in the form of `words_table`.
 
     Raises CorruptDeletionVector, DataFileNotFound, PathNotAllowed.
     """
@@ -37,7 +37,10 @@ def deleted_rows(
 
 
 def words_table(bitmaps: Iterable[tuple[int, BitMap64]]) -> pa.Table:
-    """One row per chunk that has a row of `bitmaps`, each with the number (32 bits, from 0) that it belongs to."""
+    """Return a table with a row for each non-empty chunk of `bitmaps`.
+
+    The numbers have 32 bits and are not negative.
+    """
     keys: list[int] = []
     words: list[np.ndarray[Any, Any]] = []
     for number, bitmap in bitmaps:
@@ -52,10 +55,10 @@ def words_table(bitmaps: Iterable[tuple[int, BitMap64]]) -> pa.Table:
 def without_deleted_rows(
     spark: SparkSession, frame: DataFrame, words: pa.Table, number: Column, keep_set: Column | None = None
 ) -> DataFrame:
-    """`frame` (with ROW) without the rows whose bit is set in the `words` of their `number`.
+    """Return `frame` (with ROW) without the rows with a set bit in the `words` of their `number`.
 
-    Numbers are distinct among all that occur in `frame`. Where `keep_set` holds for a row it is the other way round:
-    it stays only if its bit is set.
+    Numbers must be distinct within `frame`. For rows with `keep_set` true, the filter is inverted: only rows with a set
+    bit remain.
     """
     key = F.shiftleft(number, _KEY_CHUNK_BITS).bitwiseOR(F.shiftright(ROW, _CHUNK_BITS))
     joined = frame.join(F.broadcast(spark.createDataFrame(words)), key == F.col(_KEY), "left")

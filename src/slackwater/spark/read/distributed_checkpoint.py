@@ -1,4 +1,4 @@
-"""Logs bigger than the driver: the files of a checkpoint as Spark reads them.
+"""Checkpoint files read by Spark, for logs larger than the driver's memory.
 
 Source: delta-protocol.md "Checkpoints", "Sidecar Files".
 """
@@ -34,13 +34,13 @@ _FOOTERS_AT_ONCE = 16
 
 
 def require_same_log(spark: SparkSession, snapshot: LogSnapshot) -> None:
-    """Raise StorageRefused where Spark has another log there: its files have the same names in every table."""
+    """Raise StorageRefused if Spark finds another log at the path. File names alone do not distinguish logs."""
     require_shared(spark, snapshot.store, lambda: log_sample(snapshot.segment), each_table=True)
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointFooter:
-    """What the footer of a checkpoint file says of it; `sizes` are bytes of the fields of `add`, not compressed."""
+    """The footer of a checkpoint file. `sizes` are the uncompressed sizes in bytes of the fields of `add`."""
 
     path: str
     rows: int
@@ -49,7 +49,7 @@ class CheckpointFooter:
 
 
 def checkpoint_footers(snapshot: LogSnapshot) -> list[CheckpointFooter]:
-    """Those of the Parquet files with adds, in the checkpoint's order. Raises CorruptCheckpoint."""
+    """Return the footers of the Parquet files with adds, in the checkpoint's order. Raises CorruptCheckpoint."""
     checkpoint = snapshot.state.checkpoint
     if checkpoint is None or not checkpoint.files:
         return []
@@ -82,7 +82,7 @@ def _field_sizes(metadata: pq.FileMetaData, groups: Sequence[RowGroup]) -> dict[
 
 
 def alike(footers: Sequence[CheckpointFooter]) -> Iterator[list[CheckpointFooter]]:
-    """The files in groups that one schema reads."""
+    """Yield the files in groups with the same type of `add`."""
     for _, group in groupby(sorted(footers, key=lambda f: str(f.add)), key=lambda f: str(f.add)):
         yield list(group)
 
@@ -90,9 +90,9 @@ def alike(footers: Sequence[CheckpointFooter]) -> Iterator[list[CheckpointFooter
 def parquet_adds(
     spark: SparkSession, store: ObjectStore, files: Sequence[CheckpointFooter], stats: pa.StructType | None = None
 ) -> DataFrame:
-    """The rows with an add of files that are alike, as the column `add` with the files' own types.
+    """Return the rows with an add, as the column `add` with the files' own types. `files` must have one type of `add`.
 
-    `stats`: the fields of `stats_parsed` to read.
+    `stats` are the fields of `stats_parsed` to read.
     """
     found = files[0].add
     fields = [f for f in ADD_SCHEMA if found.get_field_index(f.name) >= 0]
@@ -101,7 +101,7 @@ def parquet_adds(
         add = add.add(field.name, _stored_type(found.field(field.name).type, field.type))
     if stats is not None:
         add = add.add("stats_parsed", _stored_type(stats, stats))
-    # The driver reads what is stored, whatever calendar the session takes old dates for.
+    # CORRECTED, so that the session's calendar settings do not change stored values.
     reader = spark.read.schema(spark_types.StructType().add("add", add))
     reader = reader.option("datetimeRebaseMode", "CORRECTED").option("int96RebaseMode", "CORRECTED")
     paths = [file.path for file in files]
@@ -116,7 +116,7 @@ def parquet_adds(
 
 
 def _stored_type(found: pa.DataType, wanted: pa.DataType) -> spark_types.DataType:
-    """The type to ask Spark's Parquet reader for: integers as wide as they were written, fields that are there."""
+    """Return the type to request from Spark's Parquet reader: integers in their stored width, existing fields only."""
     if pa.types.is_struct(wanted) and pa.types.is_struct(found):
         fields = spark_types.StructType()
         for field in wanted:
@@ -124,14 +124,14 @@ def _stored_type(found: pa.DataType, wanted: pa.DataType) -> spark_types.DataTyp
                 fields = fields.add(field.name, _stored_type(found.field(field.name).type, field.type))
         return fields
     if pa.types.is_timestamp(found) and found.unit == "ns":
-        # INT96, which has no zone in Arrow and is an instant in Spark.
+        # INT96: a timestamp without a zone in Arrow, an instant in Spark.
         return spark_types.TimestampType()
     stored = found if pa.types.is_signed_integer(found) else wanted
     return from_arrow_type(stored, prefer_timestamp_ntz=True)
 
 
 def conformed(name: str, found: pa.StructType) -> Column:
-    """The field `name` of `add` with its type in ADD_SCHEMA; null where the files have no such field."""
+    """Return the field `name` of `add` in its type in ADD_SCHEMA, null if the files do not have the field."""
     wanted = _ADD_TYPE[name].dataType
     if found.get_field_index(name) < 0:
         return F.lit(None).cast(wanted).alias(name)

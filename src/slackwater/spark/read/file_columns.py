@@ -1,7 +1,7 @@
 """Columns that are constant within a data file: partition values and row tracking bases.
 
-Values come from the log. Where every directory agrees with it Spark's own partition columns carry them, which keeps
-native partition pruning; else they are joined to the rows by the file's URL.
+The values come from the log. If every directory name agrees with the log, Spark's own partition columns provide the
+values, which preserves native partition pruning. Otherwise the values are joined to the rows by file URL.
 Source: delta-protocol.md "Data Files", "Partition Value Serialization".
 """
 
@@ -25,11 +25,11 @@ from slackwater.spark.session.types import to_spark_type
 
 FILE, ROW = "__slackwater_file", "__slackwater_row"
 Constants = Mapping[str, tuple[spark_types.DataType, pa.Array]]
-"""Columns that are constant within a file, by name: the type, and one value a file."""
+"""Columns that are constant within a file, by name: the type, and a value for each file."""
 
 _JOIN_FILE = "__slackwater_join_file"
 _NUMBERS = 1 << 32
-# Types whose text gives the same value to Spark, from a directory name, as to this reader, from the log.
+# Texts that Spark parses from a directory name to the same value as this reader from the log, by type.
 _NATIVE_TEXT = {
     "string": re.compile(r"(?s).+"),
     "byte": re.compile(r"-?\d{1,3}"),
@@ -43,9 +43,9 @@ _NATIVE_TEXT = {
 def hive_columns(
     paths: Sequence[str], values: pa.ChunkedArray, columns: Sequence[StructField], mode: str
 ) -> list[str] | None:
-    """The names that Spark's partition discovery will give to `columns`, where it can be trusted with all `paths`.
+    """Return the names of `columns` in Spark's partition discovery, if discovery is right for all `paths`.
 
-    None where there is no partition column, or where some directory does not say just what the log says.
+    None without partition columns, or if a directory name differs from the log.
     """
     if not columns or any(str(c.type) not in _NATIVE_TEXT for c in columns):
         return None
@@ -86,7 +86,10 @@ def _native(type_name: str, text: str | None) -> bool:
 def file_constants(
     values: pa.ChunkedArray, columns: Sequence[StructField], mode: str, zone: str
 ) -> dict[str, tuple[spark_types.DataType, pa.Array]]:
-    """The typed values of each partition column, one per file, by display name. Raises CorruptLog for bad text."""
+    """Return the typed values of each partition column, one per file, by display name.
+
+    Raises CorruptLog for malformed text.
+    """
     return {
         column.name: (
             to_spark_type(column.type),
@@ -106,10 +109,10 @@ def with_file_constants(
     needs_row: bool,
     not_null: Set[str] = frozenset(),
 ) -> tuple[DataFrame, dict[str, Column]]:
-    """`frame` with FILE and ROW where needed, and for each of `constants` the expression that gives its value.
+    """Return `frame`, with FILE and ROW if needed, and the expression for each of `constants`.
 
-    A value that is the same in all files is a literal; the others are joined by the file. Those of `not_null` are
-    never null, and Spark knows it.
+    A value common to all files becomes a literal. Other values are joined by file. Constants in `not_null` are declared
+    not nullable to Spark.
     """
     if not constants and not needs_row:
         return frame, {}
@@ -132,33 +135,36 @@ def with_file_constants(
 
 
 def uniform_constants(constants: Constants, not_null: Set[str] = frozenset()) -> tuple[dict[str, Column], Constants]:
-    """The literals of constants that are the same in all files, nullable but for `not_null`, and the others."""
+    """Return literals for the constants common to all files, and the other constants.
+
+    Nullable except for `not_null`.
+    """
     varying = {name: c for name, c in constants.items() if not _uniform(c[1])}
     literals = {name: _literal(*c) for name, c in constants.items() if name not in varying}
-    # A literal is never null by its type; what a column may be must not depend on how many values it has.
+    # Made nullable, because a literal is not, and nullability must not depend on the number of distinct values.
     values = {name: c if name in not_null else F.nullif(c, F.lit(None)) for name, c in literals.items()}
     return values, varying
 
 
 def never_null_constants(columns: Sequence[StructField], constants: Constants) -> frozenset[str]:
-    """Of `columns` those that are NOT NULL, and are not null in any file."""
+    """Return the NOT NULL columns of `columns` without null in any file."""
     return frozenset(c.name for c in columns if not c.nullable and not constants[c.name][1].null_count)
 
 
 def file_numbers(urls: Sequence[str]) -> list[int] | None:
-    """What `file_number` is in the rows of each of `urls`; None where two files have the same number.
+    """Return the value of `file_number` for each of `urls`. None if two files have the same number.
 
-    One whole number joins far faster than a URL, and a CRC costs less per row than any hash of 64 bits. As both sides
-    know all the files, distinct numbers are as good as the URLs themselves.
+    An integer joins much faster than a URL, and a CRC costs less per row than any 64-bit hash. Both sides of the join
+    know all files, so distinct numbers identify the files.
     """
     numbers = [zlib.crc32(url.encode()) for url in urls]
     return numbers if len(set(numbers)) == len(numbers) else None
 
 
 class FileNumbers:
-    """Numbers of 32 bits for the files of one scan: a file has the same one in every frame, whichever others are in it.
+    """32-bit numbers for the files of one scan. A file has the same number in every frame of the scan.
 
-    Rows of one frame are joined to those of another by what is made of them.
+    This allows joins between frames of the scan by file number.
     """
 
     def __init__(self) -> None:
@@ -166,7 +172,7 @@ class FileNumbers:
         self._taken: set[int] = set()
 
     def of(self, urls: Sequence[str]) -> list[int]:
-        """The numbers of files: what `file_number` is, but for a file whose number another one had before."""
+        """Return the numbers of files: the value of `file_number`, or the next free number if the value is taken."""
         for url in urls:
             if url not in self._numbers:
                 number = zlib.crc32(url.encode())
@@ -178,25 +184,25 @@ class FileNumbers:
 
 
 def are_by_url(numbers: Sequence[int], urls: Sequence[str]) -> bool:
-    """Whether these numbers are what `file_number` is for the files."""
+    """Return whether the numbers are the values of `file_number` for the files."""
     return all(number == zlib.crc32(url.encode()) for number, url in zip(numbers, urls, strict=True))
 
 
 def file_number() -> Column:
-    """The number of the file that a row with FILE is from: 32 bits, not negative."""
+    """Return the file number of a row with FILE: 32 bits, not negative."""
     return F.crc32(FILE)
 
 
 def same_text(left: str, right: str) -> Column:
-    """Whether two text columns are equal, in a form that the optimizer does not turn into a join key.
+    """Return whether two text columns are equal, in a form that the optimizer does not convert to a join key.
 
-    Joins go by one long hash, which is far faster than by a URL; this makes a collision of hashes harmless.
+    Joins use a long hash as the key, which is much faster than a URL. This condition handles hash collisions.
     """
     return F.startswith(F.col(left), F.col(right)) & F.startswith(F.col(right), F.col(left))
 
 
 def _of_file(frame: DataFrame, part: str) -> Column:
-    """What Spark knows of the file that a row is from, whatever the table's own columns are called."""
+    """Return Spark's metadata on the file of a row, even if a table column has the name of the metadata column."""
     return frame.metadataColumn("_metadata").getField(part)
 
 
@@ -208,7 +214,7 @@ def _literal(spark_type: spark_types.DataType, values: pa.Array) -> Column:
     value = values[0]
     if not value.is_valid:
         return F.lit(None).cast(spark_type)
-    # A datetime without a zone is an instant to `lit`, by the zone of this process; text and numbers are in no zone.
+    # From text and numbers, because `lit` reads a datetime in this process's time zone.
     if isinstance(spark_type, spark_types.TimestampNTZType):
         return F.lit(value.cast(pa.string()).as_py()).cast(spark_type)
     if isinstance(spark_type, spark_types.TimestampType):

@@ -1,8 +1,8 @@
-"""Relations over just the files that a log names.
+"""Relations over exactly the files named by a log.
 
-Spark leaves out in silence what Hadoop takes for hidden, what has no bytes, what a filter in the Hadoop configuration
-refuses and what vanished while it looked, and lists what is in a directory. A file that is left out is rows that are
-lost, so what Spark lists is compared with what it was asked for.
+Spark silently skips files with hidden names for Hadoop, empty files, files rejected by a filter in the Hadoop
+configuration, and files deleted during the listing. Spark also lists all files of a directory. A skipped file means
+lost rows, so the files listed by Spark are compared with the requested files.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from slackwater.spark.session.row_transport import require_known
 from slackwater.spark.session.temporary_settings import listing_on_driver
 from slackwater.storage.existence import metas_of
 
-# What a session may have set otherwise, for files that are its own to lose.
+# Overrides the session's settings, because a table must not lose files silently.
 _EVERY_FILE = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
-# By its name, "parquet", the session chooses between two readers (`spark.sql.sources.useV1SourceList`). Only this one
-# tells each row's file.
+# The class, because for the name "parquet" the session chooses between two readers
+# (`spark.sql.sources.useV1SourceList`). Only this reader reports each row's file.
 _PARQUET = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"
 _SHOWN = 4
 _KEPT = "_slackwater_relations"
@@ -47,11 +47,15 @@ _MOST_KEPT, _MOST_KEPT_FILES = 32, 256
 def read_files(
     spark: SparkSession, reader: DataFrameReader, locations: DataLocations, paths: Sequence[str]
 ) -> DataFrame:
-    """The rows of all the Parquet files at `paths`, each as `DataLocations.relative` gives it.
+    """Return the rows of all Parquet files at `paths`. Each path has the form of `DataLocations.relative`.
 
-    A file that is gone later on, or cannot be read, fails the job. Raises UnsupportedFeature for names that Hadoop
-    hides, DataFileNotFound for a file that is gone, CorruptTable for one that is none or has no bytes, StorageError
-    where Spark lists others than these for a reason that is not known.
+    A file deleted or unreadable later fails the job.
+
+    Raises:
+        UnsupportedFeature: If Hadoop hides a file by its name, or cannot open a path.
+        DataFileNotFound: If a file is missing.
+        CorruptTable: If a path is not a file, or a file is empty.
+        StorageError: If Spark lists other files, for an unknown reason.
     """
     hidden = [path for path in paths if is_hidden(path)]
     if hidden:
@@ -67,7 +71,7 @@ def read_files(
         )
     require_known(spark, locations.store.root_url, (locations.place(path) for path in paths if is_absolute(path)))
     known = _known_files(spark, locations, paths)
-    # Many paths on a local disk are looked up faster without a Spark job; in a remote store the job is right.
+    # Without a Spark job for a local disk, because a local lookup of many paths is faster on the driver.
     with listing_on_driver(spark, len(paths) if locations.is_local else 0):
         try:
             asked = locations.spark_paths(paths[:1] if known else paths)
@@ -86,10 +90,10 @@ def read_files(
 
 
 def _known_files(spark: SparkSession, locations: DataLocations, paths: Sequence[str]) -> list[KnownFile] | None:
-    """The files at `paths`, of which the store has been asked here; None where Spark is to ask.
+    """Return the files at `paths`, checked in the store by this process. None if Spark must check them.
 
-    Spark asks an object store three times for each, this package once. What the log says of their sizes is not taken:
-    of a file that is longer, Spark would leave out the end in silence. Raises DataFileNotFound, CorruptTable.
+    Spark needs three requests per file to an object store, this process one. The sizes in the log are not used, because
+    Spark would silently skip the end of a longer file. Raises DataFileNotFound, CorruptTable.
     """
     store = locations.store
     is_asked_here = not (is_connect(spark) or locations.is_local or isinstance(store, HadoopStore))
@@ -107,10 +111,10 @@ def _known_files(spark: SparkSession, locations: DataLocations, paths: Sequence[
 
 
 class KeptRelations:
-    """The relations of files that a classic session made last: to make one anew costs it a listing and a plan.
+    """A cache of the latest file relations of a classic session. Creating a relation costs a listing and a plan.
 
-    Each is known by all that it is made of: the columns, and the files with their sizes and times, looked at anew each
-    time. Only those on a local disk are kept, where a look costs next to nothing.
+    The key of a relation has its columns, and its files with sizes and times, checked on every use. Only relations over
+    local files are cached, because their check is cheap.
     """
 
     def __init__(self, spark: SparkSession) -> None:
@@ -123,12 +127,12 @@ class KeptRelations:
 
     @staticmethod
     def of(spark: SparkSession) -> KeptRelations:
-        """Those of the session."""
+        """Return the cache of the session."""
         found: KeptRelations = spark.__dict__.setdefault(_KEPT, KeptRelations(spark))
         return found
 
     def key(self, locations: DataLocations, paths: Sequence[str], columns: Sequence[str]) -> Hashable | None:
-        """What a relation of these files and columns is known by; None for one that is not kept."""
+        """Return the cache key for a relation of these files and columns, None if it is not cacheable."""
         if is_connect(self._spark) or not locations.is_local or len(paths) > _MOST_KEPT_FILES:
             return None
         try:
@@ -139,9 +143,10 @@ class KeptRelations:
         return (locations.root, tuple(paths), marks, tuple(columns))
 
     def frame(self, key: Hashable | None) -> DataFrame | None:
-        """A new frame over the relation that is kept by `key`; None where there is none.
+        """Return a new frame over the relation cached under `key`, None if there is none.
 
-        For statements it is the one of before: they name columns by the table, which Spark tells apart.
+        Within a statement, the previous frame is reused, because statements name columns by table, and Spark
+        distinguishes tables.
         """
         found = None if key is None else self._kept.pop(key, None)
         if found is None:
@@ -155,7 +160,7 @@ class KeptRelations:
         return frame
 
     def keep(self, key: Hashable | None, frame: DataFrame) -> None:
-        """Keep the relation that `frame` is of, and let go of the one that was not asked for longest."""
+        """Cache the relation of `frame`, and evict the least recently used relation."""
         if key is None:
             return
         self._kept[key] = (relation_of(frame), frame.schema)
@@ -166,7 +171,7 @@ class KeptRelations:
 
 
 def is_hidden(path: str) -> bool:
-    """Whether Hadoop's listings, and with them Spark, leave out a file for its name.
+    """Return whether Hadoop's listings, and therefore Spark, skip a file because of its name.
 
     Source: `HadoopFSUtils.shouldFilterOutPathName`; the `=` is that of a partition's directory.
     """
@@ -175,9 +180,10 @@ def is_hidden(path: str) -> bool:
 
 
 def require_content(locations: DataLocations, paths: Sequence[str]) -> None:
-    """That what is on a local disk are files with bytes: Parquet has some, and Spark leaves out what has none.
+    """Raise an error unless all paths on a local disk are non-empty files, because Spark skips empty files.
 
-    In a remote store an object is whole, or is not there.
+    Does nothing for a remote store, because an object is either complete or missing. Raises DataFileNotFound for a
+    missing file, CorruptTable for an empty file or a path that is not a file.
     """
     if not locations.is_local:
         return

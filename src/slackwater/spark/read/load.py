@@ -1,4 +1,4 @@
-"""From a path and reader options to a DataFrame."""
+"""Load of a table by path and reader options."""
 
 from __future__ import annotations
 
@@ -24,18 +24,20 @@ _LOADED = "_slackwater_loaded"
 
 
 def load(spark: SparkSession, path: str, options: Mapping[str, Any] | None = None) -> DataFrame:
-    """The Delta table at `path` as a DataFrame: `spark.read.format("delta").options(**options).load(path)`.
+    """Return the Delta table at `path` as a DataFrame: `spark.read.format("delta").options(**options).load(path)`.
 
-    Options (any case): `versionAsOf` or `timestampAsOf`, also `path@v3` and `path@yyyyMMddHHmmssSSS`;
-    `allowAfterLastCommit` takes a time after the last commit for the newest version, where it is an error otherwise
-    (`strict=false` says the same); `readChangeFeed` with `startingVersion|startingTimestamp` and
-    `endingVersion|endingTimestamp`; `rowTracking` adds `_row_id` and `_row_commit_version`; `replay` = `spark` replays
-    the log as a Spark job, `driver` never does, else its size decides; `allowPathsOutsideRoot` follows absolute paths
-    in the log that leave the table's root. Unknown ones are ignored, unless they look much like one of these.
-    A path may lead to a partition of a table, as `/t/p=1`: then only its rows are read.
-    Times without a zone are in the session's. The frame stays at the version that it is made of; `refresh` gives a
-    newer one. Raises TableNotFound and every other error of reading, and OperationNotAllowed for a table of the lake
-    whose transaction is open here.
+    `options` (any case): `versionAsOf` or `timestampAsOf`, also `path@v3` and `path@yyyyMMddHHmmssSSS`;
+    `allowAfterLastCommit` uses the newest version for a time after the last commit, otherwise an error (`strict=false`
+    is the same); `readChangeFeed` with `startingVersion|startingTimestamp` and `endingVersion|endingTimestamp`;
+    `rowTracking` adds `_row_id` and `_row_commit_version`; `replay` = `spark` replays the log in a Spark job, `driver`
+    on the driver, the default depends on the log's size; `allowPathsOutsideRoot` follows absolute paths in the log
+    outside the table's root; `rows` chooses the row transport. Unknown options are ignored, unless their name is
+    similar to a known option. A path may name a partition of a table, such as `/t/p=1`. Then only the rows of this
+    partition are read. Times without a zone are in the session's time zone. The frame stays at its version; `refresh`
+    returns a newer one.
+
+    Raises TableNotFound if there is no table, OperationNotAllowed if the table belongs to a lake of the open
+    transaction, and all other errors of reading.
     """
     given = Options(options or {})
     table, named, partition = _located(spark, path, session_zone(spark), given)
@@ -45,17 +47,17 @@ def load(spark: SparkSession, path: str, options: Mapping[str, Any] | None = Non
 
 
 def load_table(spark: SparkSession, table: Table, options: Mapping[str, Any] | None = None) -> DataFrame:
-    """As `load`, of a table that was found already."""
+    """Load an opened table like `load`."""
     frame = _frame(spark, table, Options(options or {}))
     frame.__dict__[_LOADED] = partial(load_table, spark, table, dict(options or {}))
     return frame
 
 
 def refresh(frame: DataFrame) -> DataFrame:
-    """The same `load`, or `DeltaTable.toDF`, made again: the table at its newest version, `frame` stays unchanged.
+    """Repeat the `load` or `DeltaTable.toDF` of `frame` at the newest version of the table. `frame` stays unchanged.
 
-    A time or version to travel to counts again, too. Raises InvalidArgument for a frame that was made of another one:
-    refresh that, and make it again.
+    A version or time of time travel applies again. Raises InvalidArgument if `frame` was derived from another frame:
+    refresh the other frame, and derive again.
 
     >>> spark.range(3).write.format("delta").save(path)
     >>> frame = spark.read.format("delta").load(path)
@@ -112,11 +114,11 @@ def _frame(
 def _located(
     spark: SparkSession, path: str, zone: str, options: Options
 ) -> tuple[Table, TimeTravel, PartitionPath | None]:
-    """The table that the path leads to, and the version and the partition of it that it names."""
+    """Return the table at the path, and the version and the partition named by the path."""
     shorter, named = split_path(path, zone)
     at = partial(table_at, spark, options=options)
     table = at(path)
-    # A table whose own name ends in "@v3", or in "p=1", goes before a part of another one.
+    # A table with a name such as "t@v3" or "p=1" has priority over a version or a partition of another table.
     if not (named != TimeTravel() or is_partition_name(path)) or table.store.list_from(LOG):
         return table, TimeTravel(), None
     table = table if named == TimeTravel() else at(shorter)

@@ -1,6 +1,6 @@
-"""Paths of partition directories, such as `/t/day=2024-01-02`: the table that they are in, and its rows there.
+"""Paths of partition directories, such as `/t/day=2024-01-02`: resolved to the table and the partition's rows.
 
-The partition is found in the log, by its values: no directory is read. Source: delta-spark's DeltaDataSource, which
+The partition is located in the log by its values. No directory is read. Source: delta-spark's DeltaDataSource, which
 takes such paths for the table and a condition.
 """
 
@@ -30,16 +30,18 @@ from slackwater.spark.read.table_scan import ScanOptions, TableScan
 
 @dataclass(frozen=True)
 class PartitionPath:
-    """The table that a partition directory is in, and the part of the path behind its root, as `p=1/q=2`."""
+    """The table of a partition directory, and the part of the path after the table's root, for example `p=1/q=2`."""
 
     table: Table
     fragment: str
 
     def scan(self, spark: Any, snapshot: Snapshot, options: ScanOptions) -> TableScan:
-        """The scan of the partition in a snapshot of the table.
+        """Return the scan of the partition in a snapshot of the table.
 
-        Raises InvalidArgument for a name that is no partition column's, and for a value that is none of its type;
-        TableNotFound where the snapshot has no such partition.
+        Raises:
+            InvalidArgument: If a name is not the name of a partition column, or a value does not have its column's
+                type.
+            TableNotFound: If the snapshot does not have the partition.
         """
         whole = TableScan(spark, snapshot, options)
         found = PartitionScan(spark, snapshot, options, values=self._values(snapshot, whole.zone))
@@ -77,15 +79,18 @@ class PartitionPath:
 
 @dataclass(frozen=True)
 class PartitionScan(TableScan):
-    """A read of the files of one partition, or of some alike: `values` are those of partition columns, by column."""
+    """A read of the files of one partition, or of several partitions with common values.
+
+    `values` are these values, by column.
+    """
 
     values: tuple[tuple[StructField, Any], ...] = field(default=())
 
     def files_for(self, predicate: Predicate | None) -> pa.Table:
-        """The files of the partition that may hold a match for `predicate`."""
+        """Return the files of the partition that may hold a match for `predicate`."""
         tests = [IsNull((c.name,)) if v is None else Comparison((c.name,), "=", v) for c, v in self.values]
         files = super().files_for(And((*tests, *(() if predicate is None else (predicate,)))))
-        # A predicate may leave files that cannot match. By their texts NaN equals itself.
+        # Compared again, because pruning may keep files that cannot match. As text, NaN equals NaN.
         texts = [dict(values) for values in files["partitionValues"].to_pylist()]
         mode = self.snapshot.column_mapping_mode
         for column, value in self.values:
@@ -105,9 +110,9 @@ def is_partition_name(path: str) -> bool:
 
 
 def partition_path(path: str, at: Callable[[str], Table]) -> PartitionPath | None:
-    """The nearest table above `path`, whose last segments all look like `name=value`; None if there is none.
+    """Return the nearest table above `path`, None if there is none. Each segment below the table must be `name=value`.
 
-    `at` gives the table at a path.
+    `at` returns the table at a path.
     """
     root, segments = path.rstrip("/"), list[str]()
     while is_partition_name(root):

@@ -1,7 +1,7 @@
-"""Frames of a table that read less when less is asked for: `where` plans the scan anew with fewer files.
+"""Frames of a table with pushdown: `where` replans the scan with fewer files.
 
-Where executors read the rows in Python, Spark cannot tell them which columns it needs: there `select` plans the scan
-anew, too. What it needs is told by the plan of a classic session, and by the names in the message of one of Connect.
+If executors read the rows with PyArrow, Spark cannot push the required columns into the scan. Then `select` replans the
+scan too. In a classic session the plan shows the required columns, in a Connect session the names in its messages.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from slackwater.spark.session.classic_connect import (
 
 _WORD = re.compile(r"\w+")
 _LESSEN = "_slackwater_lessen"
-# Spark lets these name columns of the frame before a selection.
+# Methods whose arguments may name columns of the frame before a selection.
 _NAMES_MORE = ("filter", "where", "orderBy", "sort", "sortWithinPartitions")
-# Messages of Connect's expressions: those in which only their parts name columns, and those that name none at all.
+# Messages of Connect's expressions: kinds with column names only in their parts, and kinds without column names.
 _PLAIN_KINDS = frozenset(
     {
         "Alias",
@@ -53,71 +53,71 @@ _WITHOUT_NAMES = frozenset({"DataType", "ExpressionCommon", "Literal"})
 
 
 class ReplannableScan(Protocol):
-    """A scan that can be planned again for a part of what it reads."""
+    """A scan that can be replanned for a subset of its rows and columns."""
 
     @property
     def by_arrow(self) -> bool:
-        """Whether Spark cannot tell the scan which columns, and which rows, are needed."""
+        """Return whether Spark cannot push required columns and filters into the scan."""
         ...
 
     @property
     def finds_files_later(self) -> bool:
-        """Whether only who reads the frame finds out which files there are, so that `files_for` cannot tell."""
+        """Return whether the files become known only while the frame is read, so that `files_for` cannot list them."""
         ...
 
     def files_for(self, predicate: Predicate | None) -> pa.Table:
-        """The files that may hold a match for `predicate`."""
+        """Return the files that may hold a match for `predicate`."""
         ...
 
     def frame_of(
         self, files: pa.Table, needed: frozenset[str] | None = None, predicate: Predicate | None = None
     ) -> DataFrame:
-        """The rows of `files`; columns that are not `needed` are not read, and an error where they are used.
+        """Return the rows of `files`. Columns not in `needed` are not read, and an error if used.
 
         Rows that cannot match `predicate` may be missing.
         """
         ...
 
     def predicate(self, condition: Any) -> Predicate:
-        """What `condition` says about files."""
+        """Return the predicate of `condition` for file pruning."""
         ...
 
     def predicate_of_text(self, text: str) -> Predicate:
-        """The same of SQL text, whose rows are asked again by who has it."""
+        """Return the predicate of SQL text for file pruning. The caller filters the rows again."""
         ...
 
 
 @dataclass(frozen=True)
 class _Stage:
-    """A frame and the condition that made it of the one before."""
+    """A frame, and the condition that derived it from the previous frame."""
 
     frame: DataFrame
     condition: Any
 
 
 def narrowing_frame(scan: ReplannableScan) -> DataFrame:
-    """All rows of the scan; `where` and `filter` straight on the frame read only the files that may match.
+    """Return all rows of the scan. `where` and `filter` directly on the frame read only files that may match.
 
-    By Arrow, `select`, `selectExpr` and `count` read only the columns that they, and conditions before them, name.
+    With PyArrow, `select`, `selectExpr` and `count` read only the columns named by them and by earlier conditions.
     """
     files = scan.files_for(None)
     return _frame(scan, (_Stage(scan.frame_of(files), None),), Constant(True), files)
 
 
 def replans_on_select(frame: DataFrame) -> bool:
-    """Whether `select` on the frame lets less be read, which Spark cannot see to itself."""
-    # A frame of Connect has a column of any name.
+    """Return whether `select` on the frame reduces the columns read, because Spark cannot."""
+    # Read from `__dict__`, because a Connect frame returns a column for any attribute.
     return "select" in frame.__dict__.get("_slackwater_methods", ())
 
 
 def prune_files(frame: DataFrame, condition: str) -> DataFrame:
-    """The rows of `frame` for which `condition`, SQL text, is true, and maybe others: it is for who asks it again."""
+    """Return the rows of `frame` that match `condition` (SQL text), and maybe others. The caller must filter again."""
     lessen = frame.__dict__.get(_LESSEN)
     return frame.where(condition) if lessen is None else lessen(condition)
 
 
 def _frame(scan: ReplannableScan, stages: tuple[_Stage, ...], predicate: Predicate, files: pa.Table) -> DataFrame:
-    """The frame of the last stage, whose `where` plans the scan anew for everything that was asked so far."""
+    """Return the frame of the last stage. Its `where` replans the scan for all conditions so far."""
 
     def narrow(condition: Any) -> DataFrame:
         found = scan.predicate(condition)
@@ -159,7 +159,7 @@ def _frame(scan: ReplannableScan, stages: tuple[_Stage, ...], predicate: Predica
 def _selected(
     scan: ReplannableScan, stages: tuple[_Stage, ...], predicate: Predicate, files: pa.Table, asked: Sequence[Any]
 ) -> DataFrame:
-    """What `asked` selects of the last stage's frame, of which no more is read."""
+    """Return the selection `asked` of the last stage's frame, from a scan of only the required columns."""
     whole = plain_method(stages[-1].frame, "select")(*asked)
     conditions = [stage.condition for stage in stages[1:]]
     needed = _needed(whole, stages[0].frame, [*asked, *conditions])
@@ -170,7 +170,7 @@ def _selected(
 
     def method(name: str) -> Callable[..., DataFrame]:
         def call(*args: Any, **kwargs: Any) -> DataFrame:
-            # These may name columns that were not selected, which Spark then looks for below.
+            # The arguments may name columns outside the selection, which Spark resolves in the frame below.
             found = plain_method(frame, name)(*args, **kwargs)
             wanted = _needed(found, renewed[0].frame, [*args, *kwargs.values()])
             if wanted is not None and needed.issuperset(wanted):
@@ -198,14 +198,14 @@ def _planned_anew(
 
 
 def _needed(frame: DataFrame, source: DataFrame, asked: Sequence[Any]) -> frozenset[str] | None:
-    """The columns of `source` that `frame`, made of it by what is `asked`, needs; None where that is not clear."""
+    """Return the columns of `source` required by `frame`, derived from it by `asked`. None if unknown."""
     if is_connect(source.sparkSession):
         return _named(source, asked)
     return _referenced(frame._jdf.queryExecution().analyzed(), source._jdf.queryExecution().analyzed())
 
 
 def _referenced(plan: Any, source: Any) -> frozenset[str] | None:
-    """The names of what the nodes of `plan` above the plan `source` refer to; None where it is not below them."""
+    """Return the column names referenced above the plan `source` in `plan`. None if `source` is not part of `plan`."""
     ids: set[str] = set()
     waiting, is_found = [plan], False
     while waiting:
@@ -218,14 +218,14 @@ def _referenced(plan: Any, source: Any) -> frozenset[str] | None:
         waiting += [children.apply(at) for at in range(children.size())]
     if not is_found:
         return None
-    # By their ids: a reference has the name that the user wrote, in whatever case.
+    # Matched by id, because a reference has the user's spelling of the name.
     output = source.output()
     names = [str(output.apply(at).name()) for at in range(output.size())]
     return frozenset(name for name, number in zip(names, attribute_ids(output), strict=True) if number in ids)
 
 
 def _named(frame: DataFrame, asked: Sequence[Any]) -> frozenset[str] | None:
-    """The columns of `frame` that what is asked names, or may name; None where it may mean others too."""
+    """Return the columns of `frame` that `asked` may name. None if it may name any column."""
     needed: set[str] = set()
     for each in asked:
         found = _in_text(frame.columns, each) if isinstance(each, str) else _in_column(frame, each)
@@ -236,7 +236,10 @@ def _named(frame: DataFrame, asked: Sequence[Any]) -> frozenset[str] | None:
 
 
 def _in_text(names: Sequence[str], text: str) -> set[str] | None:
-    """Of `names` those that occur in SQL text: a name of letters and digits as a word, wherever."""
+    """Return the names that occur in SQL text.
+
+    Includes all names with characters other than letters, digits and `_`.
+    """
     if "*" in text or has_variables(text):
         return None
     words = set(_WORD.findall(text.lower()))
@@ -244,12 +247,15 @@ def _in_text(names: Sequence[str], text: str) -> set[str] | None:
 
 
 def _in_column(frame: DataFrame, column: Any) -> set[str] | None:
-    """Of the frame's columns those that a Column of Connect names, by the message that it is sent as."""
+    """Return the frame's columns named by a Column of Connect, according to its message.
+
+    None if it may name any column.
+    """
     client: Any = frame.sparkSession.client
     try:
         message = column._expr.to_plan(client)
     except AttributeError:
-        # A plain value, such as `ascending`.
+        # A plain value, such as for `ascending`.
         return set() if isinstance(column, (bool, int, float)) else None
     needed: set[str] = set()
     for kind, value in _messages(message):
@@ -267,7 +273,7 @@ def _in_column(frame: DataFrame, column: Any) -> set[str] | None:
 
 
 def _messages(message: Any) -> Iterator[tuple[str, Any]]:
-    """The messages in an expression's message, by their kinds, but for those that name no column."""
+    """Yield the messages in an expression's message with their kinds, except messages without column names."""
     kind = message.DESCRIPTOR.name
     if kind in _WITHOUT_NAMES:
         return

@@ -1,6 +1,6 @@
-"""Rows of a table together with where they are, and sets of such rows as bitmaps.
+"""Addresses of table rows, and sets of rows as bitmaps.
 
-An address is one long: the number of the file above, the row's index in the file in the lower 31 bits.
+An address is a long: the file number in the upper bits, the row index within the file in the lower 31 bits.
 Source: delta-protocol.md "Deletion Vectors" (row indexes), "Writer Requirements for Row Tracking".
 """
 
@@ -28,7 +28,7 @@ from slackwater.spark.session.types import to_spark_schema
 ADDRESS = "__slackwater_address"
 KEPT_ROW_ID, KEPT_COMMIT_VERSION = "__slackwater_row_id", "__slackwater_row_commit_version"
 HIDDEN = (KEPT_ROW_ID, KEPT_COMMIT_VERSION, ADDRESS)
-"""The columns that located rows may have besides the table's."""
+"""Columns that located rows may have in addition to the table's columns."""
 
 _ROW_BITS = 31
 _BUCKET_BITS = 15
@@ -38,20 +38,23 @@ _GROUP, _BUCKET, _BITS, _COUNT = (f"__slackwater_{part}" for part in ("group", "
 
 @dataclass(frozen=True)
 class RowsByFile:
-    """Row indexes by the path of their file, and how many rows there were, each counted as often as it occurred."""
+    """Row indexes by path of the file, and the number of occurrences, with repeated rows."""
 
     rows: dict[str, BitMap64]
     occurrences: int
 
     @property
     def num_rows(self) -> int:
-        """How many rows there are."""
+        """The number of distinct rows."""
         return row_count(self.rows)
 
 
 @dataclass(frozen=True)
 class AddressedRows:
-    """Rows of `files` (columns of ADD_SCHEMA) with their ADDRESS; `numbers` stand in the order of the files."""
+    """Rows of `files` (columns of ADD_SCHEMA) with their ADDRESS.
+
+    `numbers` are the file numbers, in the order of `files`.
+    """
 
     frame: DataFrame
     files: pa.Table
@@ -60,7 +63,7 @@ class AddressedRows:
 
     @property
     def address(self) -> Column:
-        """ADDRESS, computed where it is asked for: after a join that leaves few of the rows, for these alone."""
+        """The expression for ADDRESS, computed on use: after a selective join, only for the remaining rows."""
         return address_of(file_number()) if self.by_url else F.col(ADDRESS)
 
     @cached_property
@@ -72,14 +75,14 @@ class AddressedRows:
         return {path: number for number, path in self._paths.items()}
 
     def bitmaps(self, matching: DataFrame) -> dict[str, BitMap64]:
-        """The row indexes in `matching`, some of these rows, by the path of their file.
+        """Return the row indexes of `matching`, a subset of these rows, by path of the file.
 
-        The bits are set by executors: the driver gets 4 KiB for every 32,768 rows of a file that has any.
+        Executors build the bitmaps. The driver receives 4 KiB for every range of 32,768 rows that has a matching row.
         """
         return self.grouped_bitmaps(matching, F.lit(0)).get(0, RowsByFile({}, 0)).rows
 
     def grouped_bitmaps(self, matching: DataFrame, group: Column) -> dict[int, RowsByFile]:
-        """As `bitmaps`, for the rows of each value of `group`, a whole number, by themselves."""
+        """Return the result of `bitmaps` for each value of `group`, an integer column."""
         bits = F.bitmap_construct_agg(F.col(ADDRESS).bitwiseAND((1 << _BUCKET_BITS) - 1))
         bucket = F.shiftright(ADDRESS, _BUCKET_BITS)
         grouped = matching.groupBy(group.alias(_GROUP), bucket.alias(_BUCKET))
@@ -92,18 +95,21 @@ class AddressedRows:
         return groups
 
     def counts(self, matching: DataFrame) -> dict[str, int]:
-        """How many rows of each file are in `matching`, some of these rows, by path; files without any are left out."""
+        """Return the number of rows of each file in `matching`, a subset of these rows, by path.
+
+        Omits files without such rows.
+        """
         number = F.shiftright(ADDRESS, _ROW_BITS)
         found = matching.groupBy(number.alias(_BUCKET)).agg(F.count("*").alias(_COUNT)).toArrow()
         counted = zip(found[_BUCKET].to_pylist(), found[_COUNT].to_pylist(), strict=True)
         return {self._paths[number]: count for number, count in counted}
 
     def only(self, rows: Mapping[str, BitMap64]) -> DataFrame:
-        """Of these rows those that are in `rows`, by path."""
+        """Return the rows listed in `rows`, by path."""
         return self._by_bits(rows, keep=True)
 
     def without(self, rows: Mapping[str, BitMap64]) -> DataFrame:
-        """These rows without those that are in `rows`, by path."""
+        """Return the rows not listed in `rows`, by path."""
         return self._by_bits(rows, keep=False)
 
     def _by_bits(self, rows: Mapping[str, BitMap64], keep: bool) -> DataFrame:
@@ -114,12 +120,12 @@ class AddressedRows:
 
 
 def address_of(number: Column) -> Column:
-    """The address of a row with ROW in the file `number`, as ADDRESS."""
+    """Return the column ADDRESS of a row with ROW in the file `number`."""
     return F.shiftleft(number, _ROW_BITS).bitwiseOR(F.col(ROW)).alias(ADDRESS)
 
 
 def located_schema(columns: Sequence[StructField], row_tracking: bool) -> spark_types.StructType:
-    """The Spark schema of located rows."""
+    """Return the Spark schema of located rows."""
     schema = to_spark_schema(StructType(tuple(columns)))
     for name in HIDDEN if row_tracking else (ADDRESS,):
         schema = schema.add(name, "long")
@@ -127,7 +133,7 @@ def located_schema(columns: Sequence[StructField], row_tracking: bool) -> spark_
 
 
 def _bitmaps(found: pa.Table) -> list[tuple[int, BitMap64]]:
-    """The number of each file with set bits, and the rows that they stand for."""
+    """Return the number of each file with set bits, and the rows of the bits."""
     if not found.num_rows:
         return []
     found = found.take(pc.sort_indices(found[_BUCKET]))
@@ -154,12 +160,12 @@ def _rows(bits: pa.ChunkedArray, chunks: np.ndarray[Any, Any]) -> np.ndarray[Any
 
 
 def row_count(rows: Mapping[str, BitMap64]) -> int:
-    """How many rows there are in sets of row indexes, by path."""
+    """Return the number of rows in sets of row indexes, by path."""
     return sum(map(len, rows.values()))
 
 
 def united(*sets: Mapping[str, BitMap64]) -> dict[str, BitMap64]:
-    """Every row index that is in one of `sets`, by path."""
+    """Return the union of `sets` of row indexes, by path."""
     rows: dict[str, BitMap64] = {}
     for each in sets:
         for path, bitmap in each.items():

@@ -1,4 +1,4 @@
-"""The two ways in which rows of data files become a frame: by Spark's own Parquet reader, or by executors in Python.
+"""Row sources: data files become a frame through Spark's own Parquet reader, or through PyArrow on the executors.
 
 Source: delta-protocol.md "Data Files", "Deletion Vectors", "Partition Value Serialization".
 """
@@ -46,12 +46,13 @@ _ORDINAL = "__slackwater_ordinal"
 
 @dataclass(frozen=True)
 class RowReadRequest:
-    """What is asked of `files`, whose `paths` are as `DataLocations.relative` gives them.
+    """A request for rows of `files`. `paths` have the form of `DataLocations.relative`.
 
-    `schema`: the columns to read from them; `partitions`: those whose values the log has; `constants`: further ones of
-    each file. FILE is there with `needs_file`, ROW with `needs_row`, or to know which rows are deleted: then each
-    row tells the number of its file, `ordinals` where they are given. Row groups that `test` rules out may be missing.
-    `not_null`: what `schema` says is never null, and Spark is to know of the partitions.
+    `schema` has the columns to read from the files, `partitions` the columns with values from the log, `constants`
+    further columns that are constant within a file. `needs_file` requests FILE, `needs_row` ROW. ROW is also added to
+    detect deleted rows. With ROW, each row has its file's number, from `ordinals` if provided. Row groups excluded by
+    `test` may be missing. `not_null` selects the parts of `schema` and of the partitions declared not nullable to
+    Spark.
     """
 
     paths: Sequence[str]
@@ -68,10 +69,10 @@ class RowReadRequest:
 
 @dataclass(frozen=True)
 class RowReadResult:
-    """A frame with the columns that were asked for, and where else partition values and constants come from.
+    """A frame with the requested columns, and expressions for the partition values and constants outside the frame.
 
-    `native`: the names of partition columns that the frame has; `values`: what gives other ones, and constants.
-    `told_number` tells in each row which file it is of, one of `numbers`, that stand in the order of the files.
+    `native` maps partition columns to columns of the frame, `values` other partition columns and constants to
+    expressions. `told_number` is the file number of each row, out of `numbers`. `numbers` has the order of the files.
     """
 
     frame: DataFrame
@@ -82,40 +83,43 @@ class RowReadResult:
 
     @property
     def number(self) -> Column:
-        """Which file a row is of: one of `numbers`."""
+        """The file number of a row, out of `numbers`."""
         return F.lit(0) if self.told_number is None else self.told_number
 
 
 class RowSource(Protocol):
-    """A way in which rows of a snapshot's files become a frame."""
+    """A transport of rows from a snapshot's files to a frame."""
 
     @property
     def by_arrow(self) -> bool:
-        """Whether Spark cannot tell what is needed: columns, and rows."""
+        """Return whether Spark cannot push required columns and filters into the reader."""
         ...
 
     @property
     def planned_of(self) -> Sequence[str]:
-        """Columns of the table of files that are needed besides path, partition values and deletion vector."""
+        """Further columns of the file table needed by the source.
+
+        Path, partition values and deletion vector are always present.
+        """
         ...
 
     @property
     def not_null(self) -> NullabilityMode:
-        """Of what Spark can be told that it is never null."""
+        """The parts of a schema that this source can declare not nullable to Spark."""
         ...
 
     def rows(self, asked: RowReadRequest) -> RowReadResult:
-        """The rows of files. Raises DataFileNotFound, CorruptTable, UnsupportedFeature, StorageError."""
+        """Return the rows of files. Raises DataFileNotFound, CorruptTable, UnsupportedFeature, StorageError."""
         ...
 
     def without_deleted(self, found: RowReadResult, files: pa.Table) -> DataFrame:
-        """The rows of files that all have a deletion vector, without those that these name."""
+        """Return the rows without deleted rows. Each of `files` has a deletion vector."""
         ...
 
 
 @dataclass(frozen=True)
 class _Files:
-    """The files of a snapshot, whose partition values are in the time zone `zone`."""
+    """The files of a snapshot. `zone` is the time zone of the partition values."""
 
     spark: SparkSession
     snapshot: Snapshot
@@ -133,7 +137,10 @@ class _Files:
 
     @contextmanager
     def named(self, paths: Sequence[str]) -> Iterator[None]:
-        """Within the block, a file that is gone is one of this version, or Spark sees another disk."""
+        """Name the version in the error for a missing file within the block.
+
+        Raises DataFileNotFound if the file is missing, StorageRefused if only Spark does not find the file.
+        """
         store = self.snapshot.store
         try:
             yield
@@ -148,14 +155,14 @@ class _Files:
 
 @dataclass(frozen=True)
 class SparkRowSource(_Files):
-    """Spark's own reader, in the JVM: it knows the plan, but not the rows that deletion vectors hide."""
+    """Spark's own reader in the JVM. It sees the plan, but not the deletion vectors."""
 
     by_arrow = False
     planned_of = ()
 
     @property
     def not_null(self) -> NullabilityMode:
-        # Through Connect a relation of files is what Spark makes of it: all of it nullable.
+        # Nowhere through Connect, because Spark makes all columns of a file relation nullable.
         return NullabilityMode.NOWHERE if is_connect(self.spark) else NullabilityMode.EVERYWHERE
 
     def rows(self, asked: RowReadRequest) -> RowReadResult:
@@ -226,11 +233,11 @@ class SparkRowSource(_Files):
 
 @dataclass(frozen=True)
 class ArrowRowSource(_Files):
-    """Executors that read files in Python: they leave out deleted rows themselves, and know nothing of the plan."""
+    """PyArrow readers on the executors. They skip deleted rows, and do not see the plan."""
 
     by_arrow = True
     planned_of = ("size",)
-    # Spark compares nested types with those of the batches, and Arrow's readers make these nullable.
+    # Only columns, because Spark compares nested types with the batches, and Arrow reads nested fields as nullable.
     not_null = NullabilityMode.COLUMNS
 
     def rows(self, asked: RowReadRequest) -> RowReadResult:
@@ -244,7 +251,7 @@ class ArrowRowSource(_Files):
             constants[_ORDINAL] = _ordinals(ordinals)
         self.require_shared()
         with self.named(asked.paths):
-            # In a remote store, to ask for each file costs a request: there a file that is gone fails the job.
+            # Only local files, because a remote check costs a request per file. A missing remote file fails the job.
             require_content(self.locations, asked.paths)
         values, varying = uniform_constants(constants, not_null)
         keys = {name: f"__slackwater_constant_{at}" for at, name in enumerate(varying)}

@@ -1,4 +1,4 @@
-"""From a snapshot to a DataFrame: names, types, partition values and row ids over the rows of data files.
+"""Scan of a snapshot: a DataFrame with the table's names, types, partition values and row ids, from data files.
 
 Source: delta-protocol.md "Reader Requirements for Column Mapping", "… for Deletion Vectors", "… for Row Tracking",
 "Partition Value Serialization".
@@ -66,16 +66,17 @@ _NESTED = (spark_types.StructType, spark_types.ArrayType, spark_types.MapType)
 _ORDINAL = "__slackwater_ordinal"
 _BASE_ROW_ID, _DEFAULT_COMMIT_VERSION = "__slackwater_base_row_id", "__slackwater_default_commit_version"
 TRACKING_FIELDS = {_BASE_ROW_ID: "baseRowId", _DEFAULT_COMMIT_VERSION: "defaultRowCommitVersion"}
-"""The constants of row tracking, and the fields of `add` that they are."""
+"""Constants of row tracking, with the field of `add` for each."""
 
 
 @dataclass(frozen=True)
 class ScanOptions:
-    """What a reader may be asked for besides the version.
+    """Reader options other than the version.
 
-    `row_tracking` adds `_row_id` and `_row_commit_version`; `replay` is `spark`, `driver` or None (by the log's size);
-    `rows` is how rows travel, as `choose_transport` takes it. With `says_not_null`, columns that are NOT NULL are not
-    nullable: right for rows of just the version whose schema is read.
+    `row_tracking` adds `_row_id` and `_row_commit_version`. `allow_paths_outside_root` follows absolute paths outside
+    the table's root, None means the table's own setting. `replay` is `spark`, `driver` or None (by the log's size).
+    `rows` is the row transport, see `choose_transport`. With `says_not_null`, NOT NULL columns are not nullable. This
+    is right only for rows of the version with the schema read.
     """
 
     row_tracking: bool = False
@@ -86,21 +87,23 @@ class ScanOptions:
 
     @staticmethod
     def of(options: Options) -> ScanOptions:
-        """What a reader's options ask for. Raises InvalidArgument for a value that is none, and a mistyped name."""
+        """Return the requested reader options. Raises InvalidArgument for an invalid value, and for a mistyped name."""
         options.require_meant()
         outside = options.choice("allowPathsOutsideRoot")
         rows = options.get("rows")
         return ScanOptions(options.flag("rowTracking"), outside, options.get("replay"), rows, says_not_null=True)
 
     def follows_outside(self, snapshot: Snapshot) -> bool:
-        """Return whether files outside the root of `snapshot` are read: as the reader says, else as its table does."""
+        """Return whether files outside the root of `snapshot` are read: by the reader's option or by the table's
+        setting.
+        """
         choice = self.allow_paths_outside_root
         return snapshot.table.follows_outside if choice is None else choice
 
 
 @dataclass(frozen=True)
 class RawFrame:
-    """Rows as the files have them, and the expressions over them that give the table's columns."""
+    """Rows in the form of the files, and the expressions over them for the table's columns."""
 
     found: RowReadResult
     columns: list[Column | str]
@@ -112,12 +115,12 @@ class RawFrame:
 
     @property
     def numbers(self) -> Sequence[int]:
-        """Where the frame has ROW, a number for each file, in their order."""
+        """A number for each file, in the order of the files, if the frame has ROW."""
         return self.found.numbers
 
     @property
     def number(self) -> Column:
-        """Which file a row is of: one of `numbers`."""
+        """The file number of a row, out of `numbers`."""
         return self.found.number
 
 
@@ -139,14 +142,17 @@ class TableScan:
         validate_types(self.snapshot.schema, self.snapshot.store.root_url)
 
     def dataframe(self) -> DataFrame:
-        """The rows of the snapshot; `where` and `filter` straight on it read only the files that may match.
+        """Return the rows of the snapshot. `where` and `filter` directly on the frame read only files that may match.
 
         Raises DataFileNotFound, CorruptDeletionVector, PathNotAllowed, UnsupportedFeature.
         """
         return narrowing_frame(self)
 
     def files_for(self, predicate: Predicate | None) -> pa.Table:
-        """The files that may hold a match for `predicate`; found by a Spark job where the log is too large for one."""
+        """Return the files that may hold a match for `predicate`.
+
+        Spark replays a log that is too large for the driver.
+        """
         if self._distributed:
             return plan_distributed(self.spark, self.snapshot, predicate, self._columns, self.zone)
         return self.snapshot.files(predicate, self._columns, self.zone)
@@ -154,9 +160,9 @@ class TableScan:
     def frame_of(
         self, files: pa.Table, needed: frozenset[str] | None = None, predicate: Predicate | None = None
     ) -> DataFrame:
-        """All live rows of `files`; with `needed`, the other columns are not read, and an error where they are used.
+        """Return all live rows of `files`. With `needed`, other columns are not read, and an error if used.
 
-        With `predicate`, rows of row groups in which none can match it may be missing.
+        With `predicate`, rows of row groups without a possible match may be missing.
         """
         if needed is not None and needed != self.needed:
             return replace(self, needed=needed).frame_of(files, None, predicate)
@@ -166,14 +172,15 @@ class TableScan:
             frame = empty_frame(self.spark, self.output_schema).select("*")
         else:
             frame = reduce(DataFrame.unionAll, parts)
-        # Spark's own reader makes all columns nullable, and through Connect no plan can say otherwise of them.
+        # Set on the client, because Spark's reader makes columns nullable and a Connect plan cannot change them.
         is_strict = self.options.says_not_null and not self.by_arrow and is_connect(self.spark)
         return with_known_schema(frame, self._strict_schema) if is_strict and self._has_not_null else frame
 
     def located(self, files: pa.Table, predicate: Predicate | None = None, in_order: bool = False) -> AddressedRows:
-        """All live rows of `files` with their ADDRESS; with row tracking also KEPT_ROW_ID and KEPT_COMMIT_VERSION.
+        """Return all live rows of `files` with their ADDRESS. Row tracking adds KEPT_ROW_ID and KEPT_COMMIT_VERSION.
 
-        `predicate` as `frame_of` takes it. With `in_order` addresses ascend from file to file, and are of this frame.
+        For `predicate` see `frame_of`. With `in_order`, addresses ascend from file to file, and are valid in this frame
+        only.
         """
         paths = self.locations.relatives(files["path"].to_pylist())
         urls = self.locations.metadata_urls(paths)
@@ -187,12 +194,12 @@ class TableScan:
         return AddressedRows(reduce(DataFrame.unionAll, parts), files, numbers, by_url)
 
     def _alike(self, files: pa.Table) -> list[pa.Table]:
-        """Split `files` so that one plan reads those of a part."""
+        """Split `files` into parts, each readable by one plan."""
         parts = _by_vector(files)
         return parts if self.by_arrow else [each for part in parts for each in by_calendar(self.spark, part)]
 
     def _row_group_test(self, predicate: Predicate | None) -> RowGroupTest | None:
-        # Spark's own reader knows the conditions of the plan.
+        # Not for Spark's own reader, because it gets the filters of the plan.
         if predicate is None or not self.by_arrow:
             return None
         snapshot = self.snapshot
@@ -201,27 +208,27 @@ class TableScan:
 
     @cached_property
     def _numbers(self) -> FileNumbers:
-        """The files' numbers for ADDRESS."""
+        """The numbers of the files for ADDRESS."""
         return FileNumbers()
 
     @cached_property
     def _distributed(self) -> bool:
-        # Executors that read rows in Python do not read logs.
+        # Not with PyArrow, because executors with PyArrow do not read logs.
         return not self.by_arrow and should_distribute(self.snapshot, self.options.replay)
 
     @property
     def follows_outside(self) -> bool:
-        """Whether files outside the table's root are read: as the reader is told, or the table was reached."""
+        """Return whether files outside the table's root are read: by the reader's option or by the table's setting."""
         return self.options.follows_outside(self.snapshot)
 
     @property
     def by_arrow(self) -> bool:
-        """Whether executors read the rows in Python, where Spark has no connector for the table's store."""
+        """Return whether executors read the rows with PyArrow."""
         return self._source.by_arrow
 
     @property
     def finds_files_later(self) -> bool:
-        """Whether which files there are is found out while the frame is read."""
+        """Return whether the files become known only while the frame is read."""
         return False
 
     @cached_property
@@ -236,19 +243,19 @@ class TableScan:
 
     @cached_property
     def zone(self) -> str:
-        """The session's time zone: that of partition values and literals without one."""
+        """The session's time zone, for partition values and literals without a zone."""
         return session_zone(self.spark)
 
     @cached_property
     def locations(self) -> DataLocations:
-        """Where the table's files are."""
+        """The locations of the table's files."""
         store = self.snapshot.store
         served = served_to_spark(self.spark, store) if self._way == RowTransport.SPARK else None
         return DataLocations(store, self.follows_outside, served)
 
     @cached_property
     def columns(self) -> tuple[StructField, ...]:
-        """The columns that are read, in the schema's order."""
+        """The columns read, in the schema's order."""
         return self.snapshot.schema.fields
 
     @cached_property
@@ -264,7 +271,7 @@ class TableScan:
 
     @cached_property
     def _strict_schema(self) -> spark_types.StructType:
-        """The Spark schema of the DataFrame, in which all is never null of which the table says so."""
+        """The Spark schema of the DataFrame, with all NOT NULL parts of the table not nullable."""
         return self._spark_schema(NullabilityMode.EVERYWHERE)
 
     @cached_property
@@ -274,7 +281,7 @@ class TableScan:
 
     @cached_property
     def _not_null(self) -> NullabilityMode:
-        """Of which parts Spark is told that they are never null; of none, too, where the table says it of none."""
+        """The parts declared not nullable to Spark. NOWHERE if the table has no NOT NULL part."""
         return self._source.not_null if self.options.says_not_null and self._has_not_null else NullabilityMode.NOWHERE
 
     @property
@@ -287,9 +294,12 @@ class TableScan:
         return ["path", "partitionValues", "deletionVector", *tracking, *self._source.planned_of]
 
     def predicate(self, condition: Any, alias: str | None = None) -> Predicate:
-        """What `condition`, a Column or SQL text, says about files; it may name the table by `alias`."""
+        """Return the predicate of `condition`, a Column or SQL text, for file pruning.
+
+        The condition may use the table's `alias`.
+        """
         if not is_connect(self.spark):
-            # As a Column, SQL text is read by Spark's own parser, with all of the session's settings.
+            # As a Column, so that Spark's own parser reads the text with the session's settings.
             condition = F.expr(condition) if isinstance(condition, str) else condition
         elif not self.reads_standard_sql:
             return Unprunable("the session reads SQL text in another way")
@@ -299,12 +309,12 @@ class TableScan:
         return predicate_without_alias(predicate_of(condition, under_alias(schema, alias), self.zone), alias)
 
     def predicate_of_text(self, text: str) -> Predicate:
-        """As `predicate`, of SQL text that Spark need not be asked about where the session reads it as anybody does."""
+        """Return the result of `predicate` for SQL text. Parses text of standard SQL without a call to Spark."""
         return predicate_of(text, self.snapshot.schema, self.zone) if self.reads_standard_sql else self.predicate(text)
 
     @cached_property
     def reads_standard_sql(self) -> bool:
-        """Whether quotes, backslashes and timestamps in SQL text mean what they mean by default."""
+        """Return whether quotes, backslashes and timestamps in SQL text have their default meaning in the session."""
         return cached_in_statement(self.spark, "standard SQL", self._reads_standard_sql)
 
     def _reads_standard_sql(self) -> bool:
@@ -320,9 +330,9 @@ class TableScan:
         located: Mapping[str, int] | None = None,
         by_url: bool = True,
     ) -> DataFrame:
-        """Files that all have a deletion vector, or none of which has; without row groups that `test` rules out.
+        """Return the rows of `files`. Either all files have a deletion vector, or none. `test` excludes row groups.
 
-        `located`: the numbers of the files for ADDRESS, which with `by_url` are those of `file_number`.
+        `located` are the file numbers for ADDRESS. With `by_url`, these are the values of `file_number`.
         """
         paths = self.locations.relatives(files["path"].to_pylist())
         ordinals = [located[path] for path in paths] if located and not by_url else None
@@ -336,11 +346,11 @@ class TableScan:
         if located is not None:
             file = F.lit(None).cast("string").alias(FILE) if self.by_arrow else FILE
             return frame.select(*raw.columns, address_of(raw.number), file, ROW)
-        # Every column that is named costs a call into the JVM.
+        # Unchanged columns are not selected, because each named column costs a call into the JVM.
         names = [column for column in raw.columns if isinstance(column, str)]
         unchanged = len(names) == len(raw.columns) and names == [quoted(name) for name in frame.columns]
         if unchanged:
-            # Through Connect it may be a bare relation of files: see `frame_of_relation`.
+            # Through Connect the frame may be a bare relation of files: see `frame_of_relation`.
             return frame.select("*") if is_connect(self.spark) else frame
         return frame.select(*raw.columns)
 
@@ -356,13 +366,13 @@ class TableScan:
         test: RowGroupTest | None = None,
         partition_columns: Sequence[str] | None = None,
     ) -> RawFrame:
-        """All rows of the files, deleted ones too; but those that executors read in Python are without these.
+        """Return all rows of the files, including deleted rows. Reads with PyArrow omit deleted rows.
 
-        `hidden`: further text columns to read from the files. The frame has FILE and ROW where a deletion vector or
-        row tracking needs them, and with `needs_row`; read in Python, FILE with `needs_file` alone. `ordinals`: numbers
-        for the files that are not made of their URLs; `tracking`: what to call the columns of row tracking.
-        Read in Python, row groups that `test` rules out are missing. `partition_columns`: by what the files are
-        partitioned, where that is not what the snapshot is.
+        `hidden` are further text columns to read from the files. The frame has FILE and ROW with `needs_row`, or if a
+        deletion vector or row tracking needs them. With PyArrow, only `needs_file` adds FILE. `ordinals` are file
+        numbers not derived from URLs. `tracking` are the names of the row tracking columns. With PyArrow, row groups
+        excluded by `test` are missing. `partition_columns` are the partition columns of the files, if they differ from
+        the snapshot's.
         """
         mode = self.snapshot.column_mapping_mode
         if partition_columns is None:
@@ -401,22 +411,22 @@ class TableScan:
     def _expression(
         self, column: StructField, mode: str, native: Mapping[str, str], constants: Mapping[str, Column]
     ) -> Column | str:
-        """What gives `column`: its quoted name where the frame has it just so."""
-        # Spark's own reader makes parts of types nullable, and such a one is not cast to one that is not.
+        """Return the expression for `column`, its quoted name if the frame has the column unchanged."""
+        # Nullable, because Spark's own reader makes nested parts nullable and does not cast them to non-nullable parts.
         is_as_read = self.by_arrow or self._not_null is NullabilityMode.EVERYWHERE
         data_type = column.type if is_as_read else nullable_type(column.type)
         spark_type = to_spark_type(data_type, not_null=self._not_null_within)
         if column.type == VOID:
             source = F.lit(None)
         elif not self._is_read(column):
-            # Never a null in silence: where Spark uses it all the same, the job fails.
+            # Raises instead of a silent null, so that the job fails if Spark uses the column nevertheless.
             told = f"column {column.name} was not read, as select did not name it: name it there, and drop it later"
             source = F.raise_error(F.lit(told)).cast(spark_type)
         elif column.name in constants:
             source = constants[column.name]
         else:
             name = native.get(column.name) or physical_name(column, mode)
-            # Casts go by position, hence they put display names in the place of physical ones.
+            # Casts work by position, so that a cast replaces physical names by display names.
             renamed = mode != NONE and isinstance(spark_type, _NESTED)
             if name == column.name and not renamed:
                 return quoted(name)
@@ -450,7 +460,7 @@ class TableScan:
 
 
 def _by_vector(files: pa.Table) -> list[pa.Table]:
-    """`files` without a deletion vector, and those with one, as far as there are any."""
+    """Return the files without a deletion vector, and the files with one. Empty parts are omitted."""
     has_vector = pc.is_valid(files["deletionVector"])
     deleted = files.filter(has_vector)
     clean = files.filter(pc.invert(has_vector)) if deleted.num_rows else files
