@@ -85,7 +85,9 @@ def plan_distributed(
     Only one bucket and the matching files are in memory at a time. A bucket has at most about `bucket_files` files,
     fewer if their columns are wide. Small checkpoint files (sidecars, parts) share buckets and are read once. A larger
     file is read once for each of its buckets. `columns` are columns of ADD_SCHEMA. Leaves no state on the server.
-    Raises the errors of `Snapshot.files`, and CorruptCheckpoint if a file of the checkpoint is missing.
+
+    Raises the errors of `Snapshot.files`, CorruptCheckpoint if a file of the checkpoint is missing, and InvalidArgument
+    for an unknown column or for `bucket_files` below 1.
     """
     if bucket_files < 1:
         raise InvalidArgument(f"a bucket holds at least one file, found bucket_files={bucket_files}")

@@ -162,7 +162,7 @@ def file_numbers(urls: Sequence[str]) -> list[int] | None:
 
 
 class FileNumbers:
-    """32-bit numbers for the files of one scan. A file has the same number in every frame of the scan.
+    """Numbers of 32 bits for the files of one scan. A file has the same number in every frame of the scan.
 
     This allows joins between frames of the scan by file number.
     """

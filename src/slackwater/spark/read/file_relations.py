@@ -192,7 +192,7 @@ def require_content(locations: DataLocations, paths: Sequence[str]) -> None:
         if "://" in place:
             continue
         try:
-            found = os.stat(place)  # noqa: PTH116  (thousands of them, where building a Path costs more than asking)
+            found = os.stat(place)  # noqa: PTH116  (a Path costs more than the call, for thousands of files)
         except FileNotFoundError as error:
             raise DataFileNotFound(f"{locations.root}: {path} does not exist") from error
         if not stat.S_ISREG(found.st_mode):

@@ -72,7 +72,7 @@ class ReplannableScan(Protocol):
     def frame_of(
         self, files: pa.Table, needed: frozenset[str] | None = None, predicate: Predicate | None = None
     ) -> DataFrame:
-        """Return the rows of `files`. Columns not in `needed` are not read, and an error if used.
+        """Return the rows of `files`. Columns outside `needed` are not read, and their use is an error.
 
         Rows that cannot match `predicate` may be missing.
         """

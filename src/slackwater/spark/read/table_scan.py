@@ -94,8 +94,9 @@ class ScanOptions:
         return ScanOptions(options.flag("rowTracking"), outside, options.get("replay"), rows, says_not_null=True)
 
     def follows_outside(self, snapshot: Snapshot) -> bool:
-        """Return whether files outside the root of `snapshot` are read: by the reader's option or by the table's
-        setting.
+        """Return whether files outside the root of `snapshot` are read.
+
+        The reader's option decides, or by default the table's setting.
         """
         choice = self.allow_paths_outside_root
         return snapshot.table.follows_outside if choice is None else choice
@@ -160,7 +161,7 @@ class TableScan:
     def frame_of(
         self, files: pa.Table, needed: frozenset[str] | None = None, predicate: Predicate | None = None
     ) -> DataFrame:
-        """Return all live rows of `files`. With `needed`, other columns are not read, and an error if used.
+        """Return all live rows of `files`. With `needed`, other columns are not read, and their use is an error.
 
         With `predicate`, rows of row groups without a possible match may be missing.
         """

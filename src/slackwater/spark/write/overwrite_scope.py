@@ -138,7 +138,7 @@ def _spark_schema(snapshot: Snapshot) -> spark_types.StructType:
     schema = spark_types.StructType().add(_FILE, "long")
     for name in snapshot.metadata.partition_columns:
         column = snapshot.schema.get(name)
-        assert column is not None  # noqa: S101  (the snapshot was read by them)
+        assert column is not None  # noqa: S101  (a snapshot has its partition columns)
         schema = schema.add(name, to_spark_type(column.type))
     return schema
 

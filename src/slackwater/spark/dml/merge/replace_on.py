@@ -35,7 +35,7 @@ def replace_matching(
     Rows are compared by `=`, so null matches nothing. An empty frame removes no row. Returns None if the application
     already committed this write. Raises the errors of `save`.
     """
-    assert request.matching is not None  # noqa: S101  (what the caller asks first)
+    assert request.matching is not None  # noqa: S101  (the caller checks this first)
     own = settings.of_write(request.application, request.user_metadata, request.user_name)
     change = DmlCommand(frame.sparkSession, table, "WRITE", request.matching.target_alias, own, request.rows)
     write = WriteAttempt(assigned_rows(frame, change.snapshot, request), change.snapshot, request, settings)
@@ -70,7 +70,7 @@ class _Replacing(Merge):
         said = described(self._request, self.change.rows.metadata, (), (), is_new=False)
         return said.parameters
 
-    def metrics(self, found: MergeMatches) -> Mapping[str, int]:  # noqa: ARG002  (what a MERGE has)
+    def metrics(self, found: MergeMatches) -> Mapping[str, int]:  # noqa: ARG002  (signature of `Merge.metrics`)
         staged = self.change.transaction.staged
         said = described(self._request, self.change.rows.metadata, staged.adds, staged.removes, is_new=False)
         return {key: int(value) for key, value in said.metrics.items()}

@@ -118,7 +118,7 @@ class MergeRows:
             frame = change.target(located.without(gone) if gone else located)
         else:
             frame = change.target(change.located(files_of(matches.files, rows.keys())))
-        assert matches.pairs is not None  # noqa: S101  (there are clauses about rows that match)
+        assert matches.pairs is not None  # noqa: S101  (set if there are WHEN MATCHED clauses)
         pairs = matches.pairs.where(F.col(CLAUSE).isin([c.number for c in self._updates]))
         pairs = pairs.withColumnRenamed(ADDRESS, _PAIR_ADDRESS)
         source = with_copies(matches.source.frame, matches.source.given)
