@@ -1,1 +1,1 @@
-"""What files say of themselves: statistics as JSON, as columns, from footers; bounds by them."""
+"""File statistics: JSON and struct columns, Parquet footers, bounds, and data skipping."""

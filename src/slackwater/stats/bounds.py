@@ -1,8 +1,8 @@
-"""What the statistics of a column prove: for each file, bounds that hold for every non-null value in it.
+"""Proven bounds of a column: for each file, bounds valid for every non-null value in it.
 
-Values are brought to one order per type, the order of Spark: text as UTF-8 bytes, dates and times as integers,
-booleans as 0 and 1, decimals at the scale of the column. NaN, which is above every number for Spark and absent from
-the statistics, is left to `normalize`.
+Values are converted to one sort order per type, the order of Spark: text as UTF-8 bytes, dates and times as integers,
+booleans as 0 and 1, decimals at the scale of the column. NaN is above every number in Spark and absent from the
+statistics; `normalize` handles it.
 
 Source: delta-protocol.md "Per-file Statistics".
 """
@@ -24,10 +24,10 @@ from slackwater.protocol.schema.schema import DataType, DecimalType, PrimitiveTy
 from slackwater.stats.file_stats import ColumnStats
 
 AFTER_PREFIX = b"\xff"
-"""Stands after any text that continues a prefix: no UTF-8 text holds this byte."""
+"""A suffix that sorts after any continuation of a prefix: UTF-8 text never contains this byte."""
 
 Verdict = OneOf["always", "never", "unknown"]
-"""Of every non-null value: the comparison holds, fails, or nothing can be said. "always" does not promise a value."""
+"""Result for all non-null values: the comparison is true, false, or undecided. "always" does not promise a value."""
 
 Test = Verdict | tuple[ComparisonOperator, pa.Scalar]
 
@@ -35,7 +35,7 @@ _MILLI_US = 999
 _WIDE = Context(prec=120)
 _WIDE_DECIMAL_DIGITS = 60
 _DOUBLE_DIGITS = 15
-# Shorter texts are whole in every writer; of longer ones, the last unit may be cut in two, replaced or raised.
+# Writers never cut shorter texts. In longer texts, the last unit may be halved, replaced or raised.
 _WHOLE_TEXT_UNITS = 31
 _BEFORE_FFFD = r"(?s)(?:.[\x{FFFD}-\x{FFFF}\x{10FFFF}]|[\x{E000}-\x{10FFFF}]).*$"
 _BEFORE_E000 = r"(?s)[\x{E000}-\x{10FFFF}].*$"
@@ -44,9 +44,9 @@ _FIRST_BYTE_FROM_E000 = b"\xee"
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Per file: every non-null value lies in [`low`, `high`], both in the type's order; null where nothing is known.
+    """Bounds per file: every non-null value is in [`low`, `high`], in the type's sort order; null if unknown.
 
-    `has_values` is False where every row is null, `has_nulls` where none is; both are True where that is unknown.
+    `has_values` is False if every row is null, `has_nulls` is False if no row is null. Both are True if unknown.
     """
 
     low: pa.Array
@@ -56,7 +56,10 @@ class Bounds:
 
 
 def prove_bounds(stats: ColumnStats) -> Bounds:
-    """What `stats` prove, wide or tight: a null count speaks only where it is 0 or the number of records."""
+    """Return the bounds proven by `stats`, wide or tight.
+
+    A null count is used only if it is 0 or the number of records.
+    """
     low, high = stats.min, stats.max
     arrow = low.type
     if pa.types.is_string(arrow):
@@ -78,10 +81,11 @@ def prove_bounds(stats: ColumnStats) -> Bounds:
 
 
 def normalize(operator: ComparisonOperator, value: Value, data_type: DataType, exact: bool) -> Test:
-    """`column operator value` as a comparison with the column's bounds, or what is known without looking at them.
+    """Return `column operator value` as a comparison with the column's bounds, or its verdict without the bounds.
 
-    `exact` where the bounds are the very value, as of partition columns. A literal that does not match the type of
-    the column, and one that Spark would compare inexactly, is "unknown". Never answers with the operator `<=>`.
+    `exact` is true if the bounds equal the value, as for partition columns. The result is "unknown" for a literal that
+    does not match the type of the column, or that Spark would compare inexactly. The operator of the result is never
+    `<=>`.
     """
     if operator == "<=>":
         operator = "="
@@ -118,7 +122,7 @@ def _float_test(operator: ComparisonOperator, value: Value, exact: bool) -> Test
     if isinstance(value, int) and abs(value) > EXACT_DOUBLE_LIMIT:
         return "unknown"
     if math.isnan(value):
-        # Rows with NaN leave no trace in the bounds; nothing is above it.
+        # Bounds do not include NaN; no value is above NaN.
         return "never" if operator == ">" else "unknown"
     if operator in (">", ">=", "!=") and not exact:
         return "unknown"
@@ -128,7 +132,7 @@ def _float_test(operator: ComparisonOperator, value: Value, exact: bool) -> Test
 def _on_grid(
     operator: ComparisonOperator, number: Decimal, limits: tuple[Decimal, Decimal], arrow: pa.DataType
 ) -> Test:
-    """The comparison with `number` for columns that hold only the values of the Arrow type within `limits`."""
+    """Return the comparison with `number` for a column with only the values of the Arrow type within `limits`."""
     if number < limits[0] or number > limits[1]:
         return _beyond(operator, above=number > limits[1])
     with localcontext(_WIDE):
@@ -146,7 +150,7 @@ def _on_grid(
 
 
 def _beyond(operator: ComparisonOperator, above: bool) -> Verdict:
-    """The comparison of any value with a literal above, or below, all values of the type."""
+    """Return the verdict for a literal above, or below, all values of the type."""
     holds = operator == "!=" or operator in (("<", "<=") if above else (">", ">="))
     return "always" if holds else "never"
 
@@ -172,11 +176,11 @@ def _scalar(value: Value, type_name: str) -> pa.Scalar | None:
 
 
 def _text_bounds(low: pa.Array, high: pa.Array, exact: bool) -> tuple[pa.Array, pa.Array]:
-    """Bounds for bytes, whatever a writer did to long text and whichever order it knew.
+    """Return bounds as bytes, valid for any truncation and sort order of the writer.
 
-    Writers cut after a number of UTF-16 units or of code points, may halve a character, and raise the last one or
-    append a tie-breaker that is not above every text; and they may have compared UTF-16 units, which order the
-    characters from U+E000 up differently. So only what stands before all that is trusted.
+    Writers truncate after a number of UTF-16 units or code points, and may halve a character. They raise the last
+    character, or append a tie-breaker not above every text. Some compare UTF-16 units, with another order of the
+    characters from U+E000 up. Therefore only the text before such characters is used.
     """
     if exact:
         return low.cast(pa.binary()), high.cast(pa.binary())
@@ -208,7 +212,7 @@ def _float_bounds(low: pa.Array, high: pa.Array, exact: bool) -> tuple[pa.Array,
     is_double = pa.types.is_float64(low.type)
     low, high = (pc.if_else(pc.is_nan(b), pa.scalar(None, pa.float64()), b) for b in (_doubles(low), _doubles(high)))
     if is_double and not exact:
-        # A column widened from float has bounds printed as floats, a hair off the doubles they are read as.
+        # Bounds of a column widened from float are printed as floats, so they differ slightly from the doubles read.
         low = pc.min_element_wise(low, _doubles(low.cast(pa.float32(), safe=False)))
         high = pc.max_element_wise(high, _doubles(high.cast(pa.float32(), safe=False)))
     return low, high
@@ -219,7 +223,10 @@ def _doubles(numbers: pa.Array) -> pa.Array:
 
 
 def _untruncated_times(low: pa.Array, high: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Milliseconds cut off may be missing above; below the epoch, a cut towards zero has raised the minimum too."""
+    """Return bounds widened by the truncated fraction of a millisecond.
+
+    The maximum may lack it. Before the epoch, truncation towards zero may have raised the minimum too.
+    """
     least, greatest = INTEGRAL_RANGES["long"]
     unknown = pa.scalar(None, pa.int64())
     high = pc.if_else(pc.greater(high, greatest - _MILLI_US), unknown, high)
@@ -235,7 +242,7 @@ def _decimal_bounds(low: pa.Array, high: pa.Array, exact: bool) -> tuple[pa.Arra
     scale = low.type.scale
     wide = pa.decimal256(_WIDE_DECIMAL_DIGITS, scale)
     if low.type.precision > _DOUBLE_DIGITS and not exact:
-        # Some writers print decimals by way of a double: the digits beyond its precision are noise.
+        # Some writers print decimals via a double, so the digits beyond its precision are noise.
         low, high = (
             pc.subtract(low.cast(wide), _double_noise(low, wide)),
             pc.add(high.cast(wide), _double_noise(high, wide)),

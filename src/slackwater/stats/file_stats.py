@@ -1,4 +1,4 @@
-"""The statistics of many files, as columns: what each file's `stats` and `partitionValues` say of one table column.
+"""Column statistics of many files, from the `stats` and `partitionValues` of each file.
 
 Source: delta-protocol.md "Per-file Statistics", "Partition Value Serialization", "Column Mapping".
 """
@@ -23,12 +23,12 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class ColumnStats:
-    """Statistics of one leaf column, one element per file, null where the file says nothing.
+    """Statistics of one leaf column, one element per file; null if the file has no statistics.
 
-    `min` and `max` are as written (maybe truncated), of the Arrow type of the column; `null_count` and `num_records`
-    count physical rows; `tight` is False where rows may have been deleted since. `exact` marks a partition column:
-    min = max = the value of every row, and the counts are per one row (`num_records` 1, `null_count` 0 or 1), since
-    they are known even of files without statistics.
+    `min` and `max` are as written (possibly truncated), in the Arrow type of the column. `null_count` and `num_records`
+    count physical rows. `tight` is False if rows may have been deleted since. `exact` marks a partition column: min =
+    max = the value of every row. Its counts are per row (`num_records` 1, `null_count` 0 or 1), because they are known
+    even without statistics.
     """
 
     data_type: DataType
@@ -41,9 +41,9 @@ class ColumnStats:
 
 
 def record_counts(files: pa.Table) -> pa.ChunkedArray | pa.Array:
-    """The physical rows of each of `files` by its statistics (`stats`, and `stats_parsed` where it is there), or null.
+    """Return the physical rows of each file from its statistics, null if unknown.
 
-    Never raises for what stands in the statistics.
+    Reads `stats_parsed` if present, then `stats`. Never raises for malformed statistics.
     """
     texts = files["stats"].cast(pa.large_string())
     known = [pc.struct_field(read_stats(pa.concat_arrays(texts.chunks), []), "numRecords")] if texts.chunks else []
@@ -57,10 +57,10 @@ def record_counts(files: pa.Table) -> pa.ChunkedArray | pa.Array:
 class StatsColumns:
     """The statistics of the live files in `files`, read on demand, column by column.
 
-    `files` has `partitionValues` (map of string to string) and `stats` (JSON, nullable), and may have `stats_parsed`
-    (struct), which goes first where it is not null. `schema` and `partition_columns` name columns as people see them;
-    `physical_names` maps the path of a leaf column to the path under which files know it, where they differ.
-    `zone` is the time zone of partition values written without one. Never raises for what stands in the statistics.
+    `files` has `partitionValues` (map of string to string) and `stats` (JSON, nullable). If it has `stats_parsed`
+    (struct), non-null values of that column take precedence. `schema` and `partition_columns` have display names.
+    `physical_names` maps the display path of a leaf column to its physical path, if different. `zone` is the time zone
+    of partition values without an offset. Never raises for malformed statistics.
     """
 
     def __init__(
@@ -81,20 +81,20 @@ class StatsColumns:
 
     @property
     def num_files(self) -> int:
-        """How many files there are: the length of every array."""
+        """The number of files: the length of every array."""
         return int(self._files.num_rows)
 
     @property
     def num_records(self) -> pa.Array | None:
-        """Physical rows per file (int64, null where unknown); None while no statistics have been read."""
+        """Physical rows per file (int64, null if unknown); None before any statistics are read."""
         return None if self._counts is None else self._counts[0]
 
     def is_partition_column(self, path: Path) -> bool:
-        """Whether `path` is a column whose value the log holds per file."""
+        """Return whether `path` is a partition column, with one value per file in the log."""
         return len(path) == 1 and path[0] in self._partition_columns
 
     def load(self, paths: Iterable[Path]) -> None:
-        """Reads the statistics of all the leaf columns `paths` in one pass; those read before are kept."""
+        """Read the statistics of the leaf columns `paths` in one pass. Columns already read are cached."""
         wanted = {p: t for p in paths if p not in self._columns and (t := self._leaf_type(p)) is not None}
         for path in [p for p in wanted if self.is_partition_column(p)]:
             self._columns[path] = self._partition_stats(path, wanted.pop(path))
@@ -102,7 +102,7 @@ class StatsColumns:
             self._read(wanted)
 
     def column(self, path: Path) -> ColumnStats | None:
-        """The statistics of the leaf column `path`, None where it is no leaf column of the schema."""
+        """Return the statistics of the leaf column `path`, None if it is not a leaf column of the schema."""
         self.load([path])
         return self._columns.get(path)
 
@@ -132,7 +132,7 @@ class StatsColumns:
             self._columns[path] = ColumnStats(data_type, bounds[0], bounds[1], nulls, num_records, tight)
 
     def _sources(self, leaves: list[Leaf]) -> list[pa.Array]:
-        """Arrays of stats structs, the first that knows a value winning."""
+        """Return arrays of stats structs, in order of precedence."""
         names = self._files.column_names
         sources = []
         texts = _one_array(self._files.column("stats")) if "stats" in names else pa.nulls(self.num_files, pa.string())
@@ -150,7 +150,7 @@ class StatsColumns:
         values = parse_partition_column(pc.map_lookup(pairs, key, "first"), data_type, self._zone)
         is_null = values.is_null()
         if values.null_count:
-            # A file that does not name the column at all says nothing about it.
+            # A file without an entry for the column has no statistics of it.
             named = pc.map_lookup(pairs, key, "all").is_valid()
             is_null = pc.if_else(named, is_null, pa.scalar(None, pa.bool_()))
         ones = pa.repeat(pa.scalar(1, pa.int64()), self.num_files)
@@ -166,7 +166,7 @@ def _one_array(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _dig(struct: pa.Array, path: Path) -> pa.Array | None:
-    """The field at `path` of an array of structs, nulls of the parents included; None where there is none."""
+    """Return the field at `path` of an array of structs, including nulls of the parents; None if absent."""
     for name in path:
         if not pa.types.is_struct(struct.type) or struct.type.get_field_index(name) < 0:
             return None

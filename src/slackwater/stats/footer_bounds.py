@@ -1,8 +1,8 @@
-"""The smallest and largest values of a Parquet column, as the JSON statistics of a Delta file hold them.
+"""Minimum and maximum of a Parquet column, in the format of Delta's JSON statistics.
 
-A bound is written only where it holds in the order of every engine: Spark puts NaN above all numbers, some compare
-text by UTF-8 bytes and some by UTF-16 units, and a reader may see other values than the footer where the type of the
-file is not that of the table. Source: delta-protocol.md "Per-file Statistics".
+A bound is written only if it is valid in the sort order of every engine. Spark sorts NaN above all numbers. Some
+engines compare text by UTF-8 bytes, others by UTF-16 code units. If the types of file and table differ, a reader may
+see other values than the footer. Source: delta-protocol.md "Per-file Statistics".
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 _EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
 _DAY_US = 86_400_000_000
 _UNITS_PER_MS = {"milliseconds": 1, "microseconds": 1_000, "nanoseconds": 1_000_000}
-# Before these days the calendars, and the time zones, of old and new Spark differ.
+# Before these days, calendars and time zones differ between old and new versions of Spark.
 _GREGORIAN_DAY = dt.date(1582, 10, 15).toordinal() - _EPOCH_DAY
 _ZONES_MS = (dt.date(1900, 1, 2).toordinal() - _EPOCH_DAY) * 86_400_000
 LEGACY_DATES_KEY = b"org.apache.spark.legacyDateTime"
-"""Footer key: dates and timestamps are counted by the Julian calendar."""
+"""Footer key: dates and timestamps use the hybrid Julian calendar."""
 
 SPARK_VERSION_KEY = b"org.apache.spark.version"
-"""Footer key: the version of Spark by whose rules the file is written."""
+"""Footer key: the version of Spark that defines the calendar rules of the file."""
 
-# Parquet for Java orders NaN above all numbers, and its bounds say so; other writers leave NaN out of the bounds.
+# Parquet for Java sorts NaN above all numbers, also in its bounds; other writers exclude NaN from the bounds.
 _COUNTS_NAN = re.compile(r"parquet-mr version 1\.1[0-7]\.")
-# Writers whose bounds of text are whole values; others may cut long ones, and raise the end of an upper one.
+# Writers with complete values as text bounds; other writers may truncate long values and raise the end of a maximum.
 _KEEPS_TEXT_WHOLE = re.compile(r"parquet-(mr|cpp)\b")
 _SHORTEST_CUT_BYTES = 32
 
@@ -52,7 +52,7 @@ _BEFORE_SURROGATES, _AFTER_SURROGATES = "\ud7ff", "\ue000"
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """What is known of who wrote a file, and what that means for its bounds."""
+    """The relevant properties of a file's writer: NaN in bounds, complete text bounds, old calendar."""
 
     counts_nan: bool
     keeps_text_whole: bool
@@ -60,7 +60,7 @@ class Writer:
 
     @classmethod
     def of(cls, name: str, notes: Mapping[bytes, bytes]) -> Writer:
-        """The writer of a footer that calls it `name`, by the footer's key-value pairs."""
+        """Return the writer called `name` in a footer with the key-value pairs `notes`."""
         old = LEGACY_DATES_KEY in notes or notes.get(SPARK_VERSION_KEY, b"").startswith((b"1.", b"2."))
         return cls(_COUNTS_NAN.match(name) is not None, _KEEPS_TEXT_WHOLE.match(name) is not None, old)
 
@@ -73,11 +73,11 @@ def json_bounds(
     writer: Writer,
     prefix_characters: int,
 ) -> Pair:
-    """The least and the greatest value of a column in the form of JSON statistics; None where there is none that holds.
+    """Return minimum and maximum of a column for JSON statistics; None for a bound that is unknown or not valid.
 
     `lows` and `highs` are the bounds of the row groups, at least one of each, in the physical type of `column`.
-    `data_type` is what the table takes the values for. Text is cut to `prefix_characters`, times to milliseconds, the
-    greatest upwards. Decimals keep all digits: the values are for `orjson.dumps`.
+    `data_type` is the type of the column in the table. Text is cut to `prefix_characters`. Times are cut to
+    milliseconds; a maximum is rounded up. Decimals retain all digits: pass the values to `orjson.dumps`.
     """
     physical = column.physical_type
     logical = orjson.loads(column.logical_type.to_json())
@@ -96,19 +96,19 @@ def json_bounds(
         return _day(min(lows), writer), _day(max(highs), writer)
     if name in ("timestamp", "timestamp_ntz"):
         return _times(min(lows), max(highs), physical, logical, name == "timestamp", writer)
-    # Binary and boolean columns have no bounds in the reference implementation.
+    # The reference implementation has no bounds of binary and boolean columns.
     return _NOTHING
 
 
 def _is_integral(physical: str, logical: dict[str, Any]) -> bool:
-    """Whether values are signed whole numbers, as they stand."""
+    """Return whether the stored values are plain signed integers."""
     return physical in _INTEGERS and (logical["Type"] == "None" or logical.get("isSigned") is True)
 
 
 def _integers(lows: Sequence[int], highs: Sequence[int], name: str) -> Pair:
     low, high = min(lows), max(highs)
     least, most = INTEGRAL_RANGES[name]
-    # Values beyond the type of the table come out of a reader as other ones.
+    # Readers return other values for integers outside the range of the table's type.
     return (low, high) if least <= low and high <= most else _NOTHING
 
 
@@ -121,7 +121,7 @@ def _floats(
         return _NOTHING
     low = min((number for number in lows if not math.isnan(number)), default=math.inf)
     high = math.inf if any(math.isnan(number) for number in highs) else max(highs)
-    # A zero of either sign stands for both.
+    # Use -0.0 as minimum and 0.0 as maximum, because a zero bound covers both signs.
     return (
         (low or -0.0) if math.isfinite(low) else None,
         (high or 0.0) if math.isfinite(high) and writer.counts_nan else None,
@@ -152,7 +152,7 @@ def _unscaled(raw: Any) -> int:
 
 
 def _decimal_text(unscaled: int, scale: int) -> orjson.Fragment:
-    """The exact number: as a double it would lose digits."""
+    """Return the exact number, because a double would lose digits."""
     digits = str(abs(unscaled)).zfill(scale + 1)
     whole, fraction = digits[: len(digits) - scale], digits[len(digits) - scale :]
     return orjson.Fragment(("-" if unscaled < 0 else "") + whole + ("." + fraction if fraction else ""))
@@ -170,7 +170,7 @@ def _lower_text(raw: bytes, prefix_characters: int, whole: bool) -> str | None:
     if text is None:
         return None
     head = text[:prefix_characters]
-    # By UTF-16 units these stand above the characters beyond U+FFFF, which may occur in greater values.
+    # UTF-16 sorts these characters above characters beyond U+FFFF, possible in greater values.
     return None if not raw.isascii() and _ORDERED_AFTER_SURROGATES.search(head) else head
 
 
@@ -180,7 +180,7 @@ def _upper_text(raw: bytes, prefix_characters: int, whole: bool) -> str | None:
         return None
     head = text[:prefix_characters]
     if not raw.isascii() and any(character > _LAST_OF_PLANE for character in head):
-        # By UTF-16 units, lesser values may hold characters above these.
+        # In UTF-16 order, lesser values may contain characters above these.
         return None
     if len(text) <= prefix_characters:
         return text
@@ -188,7 +188,7 @@ def _upper_text(raw: bytes, prefix_characters: int, whole: bool) -> str | None:
 
 
 def _decoded(raw: bytes, prefix_characters: int, whole: bool) -> str | None:
-    """The text of a bound; None where it is none, or may be shorter than the value without saying so."""
+    """Return the text of a bound, None if it is not UTF-8 or may be truncated by the writer."""
     try:
         text = raw.decode()
     except UnicodeDecodeError:
@@ -198,7 +198,7 @@ def _decoded(raw: bytes, prefix_characters: int, whole: bool) -> str | None:
 
 
 def _raised(head: str) -> str | None:
-    """The shortest text above all that begin with `head`, in either order; None where there is none."""
+    """Return the shortest text above all texts with the prefix `head`, in both sort orders; None if impossible."""
     head = head.rstrip(_LAST_OF_PLANE)
     if not head:
         return None

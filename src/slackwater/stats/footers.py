@@ -1,6 +1,6 @@
-"""Statistics of a data file, from its Parquet footer: no second pass over data.
+"""Statistics of a data file from its Parquet footer, without a second pass over the data.
 
-What the footer does not prove is left out. Source: delta-protocol.md "Per-file Statistics".
+Statistics not proven by the footer are omitted. Source: delta-protocol.md "Per-file Statistics".
 """
 
 from __future__ import annotations
@@ -26,25 +26,28 @@ __all__ = ["StatsLeaves", "parquet_footer", "stats_leaves", "stats_of_footer", "
 
 
 def stats_of_footer(footer: ParquetFooter, columns: StatsLeaves) -> str:
-    """The `stats` of the file with this footer, as JSON: numRecords, and of the leaf `columns` what the footer proves.
+    """Return the `stats` of the file as JSON: numRecords, and the proven statistics of the leaf `columns`.
 
-    Bounds are those of all rows of the file, and tight. A column that the file does not have is null in every row. Of
-    an array or a map in the file nothing is known. Never raises for what stands in the footer.
+    Bounds cover all rows of the file and are tight. A column missing in the file is null in every row. Arrays and maps
+    in the file have no statistics. Never raises for a malformed footer.
     """
     return _stats(footer, columns, _content_of(footer))
 
 
 def stats_of_row_groups(footer: ParquetFooter, columns: StatsLeaves) -> list[str]:
-    """As `stats_of_footer`, of each row group as if it were a file of its own."""
+    """Return the statistics of each row group like `stats_of_footer`, as if it were a file."""
     content = _content_of(footer)
     alone = (replace(footer, num_rows=group.num_rows, row_groups=(group,)) for group in footer.row_groups)
     return [_stats(group, columns, content) for group in alone]
 
 
 def parquet_footer(store: ObjectStore, path: str) -> tuple[ParquetFooter, int]:
-    """The footer of the Parquet file at `path`, and the file's size in bytes; only its end is read.
+    """Return the footer of the Parquet file at `path`, and the file's size in bytes. Reads only the end of the file.
 
-    Raises ObjectNotFound, and InvalidArgument for a file that is no Parquet or has a damaged footer.
+    Raises:
+        ObjectNotFound: If the file does not exist.
+        InvalidArgument: If the file is not Parquet, or the footer is damaged.
+        StorageError: If the file cannot be read.
     """
     with closing(store.open_file(path)) as file:
         try:
@@ -58,7 +61,10 @@ def parquet_footer(store: ObjectStore, path: str) -> tuple[ParquetFooter, int]:
 
 @dataclass(slots=True)
 class _Content:
-    """The columns of one file. `leaves` has the indexes of plain columns outside arrays and maps, by path and by id."""
+    """The columns of one file. `leaves` has the indexes of plain columns outside arrays and maps, by path.
+
+    `ids` has the indexes by field id, -1 for nested columns. `folded` and `structs` have lower-case paths.
+    """
 
     leaves: dict[ColumnPath, list[int]] = field(default_factory=dict)
     ids: dict[int, list[int]] = field(default_factory=dict)
@@ -85,20 +91,23 @@ def _content_of(footer: ParquetFooter) -> _Content | None:
 
 
 def _content(footer: pq.FileMetaData) -> _Content | None:
-    """Contents of the file, by exact names: the paths of Parquet's own listing join them by dots."""
+    """Return the columns of the file by exact names, None if Arrow does not support the schema.
+
+    Parquet's own listing is ambiguous, because it joins names by dots.
+    """
     content = _Content()
     end = 0
     try:
         for column in footer.schema.to_arrow_schema():
             end = _visit(column, (), end, content)
     except (pa.ArrowException, OSError, ValueError):
-        # Types that Arrow does not know, names that are no text.
+        # Types unknown to Arrow, or names that are not text.
         return None
     return content if end == footer.num_columns else None
 
 
 def _visit(column: pa.Field, parent: ColumnPath, index: int, content: _Content) -> int:
-    """Note `column`, whose first leaf is the one at `index`; the index behind its last one."""
+    """Record `column` and its nested columns, and return the index after its last leaf. `index` is its first leaf."""
     path = (*parent, column.name)
     folded = tuple(name.lower() for name in path)
     content.folded.add(folded)
@@ -147,7 +156,10 @@ def _describe(
 
 
 def _indexes(leaf: StatsLeaf, by_id: bool, content: _Content) -> list[int] | None:
-    """The one index of the column in the file; empty where the file certainly lacks it, None where it is not clear."""
+    """Return the index of the column in the file, as a list.
+
+    The list is empty if the file certainly lacks the column. Returns None if the match is ambiguous.
+    """
     if by_id:
         if leaf.field_id is None or not content.ids:
             return None
@@ -162,16 +174,16 @@ def _indexes(leaf: StatsLeaf, by_id: bool, content: _Content) -> list[int] | Non
 
 
 def _lacks(path: ColumnPath, content: _Content) -> bool:
-    """Whether no column of the file can be meant by `path`, not even in another case."""
+    """Return whether the file certainly has no column for `path`, even with another case."""
     folded = tuple(name.lower() for name in path)
     depth = next((d for d in range(1, len(folded) + 1) if folded[:d] not in content.folded), None)
     return depth is not None and folded[: depth - 1] in content.structs
 
 
 def _merged(index: int, required: bool, groups: Sequence[RowGroup]) -> tuple[int | None, list[Any], list[Any]]:
-    """The null count over all row groups, None where one does not tell, and the bounds of those that have values.
+    """Return the null count over all row groups, and the bounds of the row groups with values.
 
-    No bounds where a group with values lacks them.
+    The null count is None if a row group lacks it. No bounds are returned if a row group with values lacks them.
     """
     nulls: int | None = 0
     lows: list[Any] = []

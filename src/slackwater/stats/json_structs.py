@@ -1,4 +1,4 @@
-"""JSON texts as Arrow structs, many at once: what statistics are read with.
+"""Batch conversion of JSON texts to Arrow structs, used to read statistics.
 
 Source: delta-protocol.md "Per-file Statistics".
 """
@@ -19,15 +19,16 @@ _BATCH_ROWS = 1 << 16
 _SLOW_ROWS = 256
 _MIN_BLOCK_BYTES = 1 << 22
 _MAX_BLOCK_BYTES = (1 << 31) - 1
-# Less than this is read before another thread has begun.
+# Reading fewer bytes takes less time than starting a thread.
 _SMALL_BYTES = 1 << 20
 _NAMED_NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def read_json_structs(texts: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """One struct of type `wanted` per JSON object in `texts`; null where the text is null or malformed.
+    """Return one struct of type `wanted` per JSON object in `texts`; null if the text is null or malformed.
 
-    `wanted` has int64, float, double, decimal, boolean and string leaves. One odd value costs only its own field.
+    `wanted` has int64, float, double, decimal, boolean and string leaves. An invalid value makes only its own field
+    null.
     """
     texts = texts.cast(pa.large_string())
     parts = [texts.slice(start, _BATCH_ROWS) for start in range(0, len(texts), _BATCH_ROWS)]
@@ -36,22 +37,25 @@ def read_json_structs(texts: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def struct_of(node: Any) -> Any:
-    """The struct type of a tree of names whose leaves are types."""
+    """Return the struct type of a name tree with types as leaves."""
     return pa.struct([(k, struct_of(v)) for k, v in node.items()]) if isinstance(node, dict) else node
 
 
 def plant(tree: dict[str, Any], path: Sequence[str], leaf: Any) -> None:
-    """Put `leaf` at `path` of a tree of names."""
+    """Put `leaf` at `path` of a name tree."""
     for name in path[:-1]:
         tree = tree.setdefault(name, {})
     tree[path[-1]] = leaf
 
 
 def _read(texts: pa.Array, wanted: pa.DataType) -> list[pa.Array]:
-    """The structs of `texts`, in pieces: what the fast reader refuses is halved until little is left to read slowly."""
+    """Return the structs of `texts` in parts.
+
+    If the fast reader rejects a part, it is halved, down to a small part for the slow reader.
+    """
     read = _read_columnar(texts, wanted)
     if read is None:
-        # Spark puts quotes around the numbers that JSON does not have.
+        # Spark quotes the numbers without a JSON form.
         read = _read_columnar(pc.replace_substring_regex(texts, r'"(NaN|-?Infinity)"', r"\1"), wanted)
     if read is not None:
         return [read]
@@ -62,10 +66,10 @@ def _read(texts: pa.Array, wanted: pa.DataType) -> list[pa.Array]:
 
 
 def _read_columnar(texts: pa.Array, wanted: pa.DataType) -> pa.Array | None:
-    """All of `texts` by Arrow's JSON reader; None where it refuses any of them.
+    """Return all `texts` parsed by Arrow's JSON reader, None if it rejects any text.
 
-    Each text stands inside an object of its own line: a bare `null` is more than the reader can bear, and a line
-    with two objects, or a text spread over two lines, cannot go unnoticed.
+    Each text is wrapped in an object on its own line, because the reader does not support a bare `null`. The wrapper
+    also detects a line with two objects, and a text spread over two lines.
     """
     edge = pa.array([""], pa.large_string())
     lines = pa.concat_arrays([edge, texts.fill_null("null"), edge])
@@ -114,7 +118,7 @@ def _pick(node: Any, wanted: pa.DataType) -> Any:
     if not isinstance(node, (int, float, Decimal, str)):
         return None
     try:
-        # Arrow refuses what does not fit the precision and scale, and text that is no number.
+        # Arrow rejects values outside the precision and scale, and text that is not a number.
         return float(node) if pa.types.is_floating(wanted) else pa.scalar(Decimal(node), wanted).as_py()
     except (ArithmeticError, ValueError, pa.ArrowException):
         return None

@@ -1,6 +1,6 @@
-"""Which row groups of a Parquet file may hold a row that is wanted, by what the file's footer says of each.
+"""Row group skipping by the statistics in a Parquet footer.
 
-A row group is looked at as a file is: the same statistics, made of the footer, and the same proofs.
+A row group is treated like a file: the footer provides the same statistics, and the same proofs apply.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from slackwater.storage.parquet_footer import ParquetFooter
 
 @dataclass(frozen=True, slots=True)
 class RowGroupTest:
-    """A condition on the rows of a table, and how its files know the columns that it names; it goes into tasks.
+    """A filter on the rows of a table, with the physical names of its columns. Spark sends it to the tasks.
 
-    `leaves`: the columns by display names and as files have them, those of one struct together; `by_id` as
-    `StatsLeaves` has it. What the condition says of other columns rules out nothing.
+    `leaves` are the columns by display path and in their physical form, columns of one struct together. `by_id` is that
+    of `StatsLeaves`. Filters on other columns exclude no row group.
     """
 
     predicate: Predicate
@@ -45,9 +45,9 @@ class RowGroupTest:
     def of(
         predicate: Predicate, schema: StructType, mode: str, partition_columns: Collection[str]
     ) -> RowGroupTest | None:
-        """The test for `predicate` on a table with `schema` and the column mapping `mode`.
+        """Return the test for `predicate` on a table with `schema` and the column mapping `mode`.
 
-        None where it speaks of no column that files hold plain values of.
+        None if the predicate references no column with plain values in files.
         """
         wanted = columns_of(predicate)
         top = {path[0] for path in wanted}.difference(partition_columns)
@@ -56,7 +56,7 @@ class RowGroupTest:
         return RowGroupTest(predicate, leaves, mode == ID) if leaves else None
 
     def may_match(self, footer: ParquetFooter) -> list[bool]:
-        """For each row group, whether a row of it may make the condition true. False is a proof."""
+        """Return for each row group whether a row may make the predicate true. False is a proof."""
         columns = StatsLeaves(tuple(leaf for _, leaf in self.leaves), by_id=self.by_id)
         texts = pa.array(stats_of_row_groups(footer, columns), pa.string())
         names = {path: leaf.path for path, leaf in self.leaves}
@@ -71,7 +71,7 @@ def _is_plain(data_type: DataType) -> bool:
 
 
 def _struct_of(leaves: Sequence[tuple[ColumnPath, DataType]]) -> StructType:
-    """The schema that has just these leaf columns, without what metadata say of them."""
+    """Return the schema with exactly these leaf columns, without field metadata."""
     fields = []
     for name, found in groupby(leaves, key=lambda leaf: leaf[0][0]):
         inside = [(path[1:], data_type) for path, data_type in found]

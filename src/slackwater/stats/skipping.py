@@ -1,7 +1,7 @@
-"""Data skipping: which files, or row groups of one, may hold a row for which a predicate is true.
+"""Data skipping: selects the files, or row groups of a file, that may contain a row matching a predicate.
 
-One is ruled out only by proof. Conditions are followed with a wanted outcome, true or false, so that negation
-needs no rewriting and NULL is neither: `NOT (a < 5)` may hold where a row has a non-null `a` of at least 5.
+A file is skipped only by proof. Predicates are evaluated for a requested outcome, true or false. Negation therefore
+needs no rewriting, and NULL is neither: `NOT (a < 5)` may match if a row has a non-null `a` of at least 5.
 
 Source: delta-protocol.md "Per-file Statistics".
 """
@@ -45,11 +45,11 @@ _FEW_VALUES = 16
 
 
 def may_match(predicate: Predicate, columns: StatsColumns) -> pa.BooleanArray:
-    """For each file, whether a row of it may make `predicate` true; never null.
+    """Return for each file whether a row may make `predicate` true; never null.
 
-    False is a proof: from the bounds, null counts and record counts of the file, tight or wide, no live row matches.
-    Missing or odd statistics, unknown columns, and literals of another type than their column rule out nothing.
-    Reads the statistics of all columns of the predicate that `columns` has not read yet.
+    False is a proof: by the bounds, null counts and record counts of the file, tight or wide, no live row matches.
+    Missing or malformed statistics, unknown columns, and literals of another type than their column skip no file. Reads
+    the statistics of the predicate's columns that `columns` has not read yet.
     """
     columns.load(columns_of(predicate))
     matches = _Evaluation(columns).may(predicate, outcome=True)
@@ -64,7 +64,7 @@ class _Evaluation:
         self._bounds: dict[Path, Bounds] = {}
 
     def may(self, predicate: Predicate, outcome: bool) -> pa.BooleanArray:
-        """For each file, whether `predicate` may come out as `outcome` for some row."""
+        """Return for each file whether `predicate` may have the result `outcome` for some row."""
         if isinstance(predicate, Not):
             return self.may(predicate.child, not outcome)
         if isinstance(predicate, (And, Or)):
@@ -122,7 +122,7 @@ class _Evaluation:
     def _not_in(self, leaf: In, stats: ColumnStats, bounds: Bounds) -> pa.BooleanArray:
         if leaf.has_null:
             return self._all(False)
-        # All rows hold one and the same value: then it must not be in the list.
+        # If all rows have the same value, NOT IN fails for a list with the value.
         single = pc.equal(bounds.low, bounds.high).fill_null(False)
         tests = [normalize("!=", value, stats.data_type, stats.exact) for value in leaf.values]
         scalars = [test[1] for test in tests if isinstance(test, tuple)]
@@ -148,7 +148,7 @@ class _Evaluation:
 
 
 def _within(operator: ComparisonOperator, value: pa.Scalar, bounds: Bounds) -> pa.BooleanArray:
-    """For each file, whether some value between the bounds may satisfy the comparison with `value`."""
+    """Return for each file whether a value between the bounds may satisfy the comparison with `value`."""
     low, high = bounds.low, bounds.high
     if operator == "=":
         return pc.and_(_known(pc.less_equal(low, value)), _known(pc.greater_equal(high, value)))
@@ -165,7 +165,10 @@ def _within(operator: ComparisonOperator, value: pa.Scalar, bounds: Bounds) -> p
 
 
 def _any_within(scalars: Sequence[pa.Scalar], bounds: Bounds) -> pa.BooleanArray:
-    """For each file, whether one of many values lies between the bounds: the least one from `low` on decides."""
+    """Return for each file whether one of many values is between the bounds.
+
+    Tests the least value that is at least `low`.
+    """
     values = np.sort(_numpy(_array(scalars)))
     known = pc.and_(bounds.low.is_valid(), bounds.high.is_valid())
     rows = np.flatnonzero(_numpy(known))
@@ -185,5 +188,5 @@ def _numpy(array: pa.Array) -> np.ndarray:
 
 
 def _known(outcome: pa.BooleanArray) -> pa.BooleanArray:
-    """Nulls are bounds that are not known: they rule out nothing."""
+    """Return `outcome` with nulls as True, because an unknown bound skips no file."""
     return outcome.fill_null(True)

@@ -1,7 +1,7 @@
-"""Which columns of a table its files have statistics of.
+"""Selection of the columns with file statistics.
 
-Source: delta-protocol.md "Per-file Statistics", "Column Mapping" (physical names), "Clustered Table";
-delta-spark's properties (`dataSkippingNumIndexedCols`, `dataSkippingStatsColumns`, `dataSkippingStringPrefixLength`).
+Source: delta-protocol.md "Per-file Statistics", "Column Mapping" (physical names), "Clustered Table"; delta-spark's
+properties (`dataSkippingNumIndexedCols`, `dataSkippingStatsColumns`, `dataSkippingStringPrefixLength`).
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ DEFAULT_PREFIX_CHARACTERS = 32
 
 @dataclass(frozen=True, slots=True)
 class StatsLeaf:
-    """A leaf column that files have statistics of: its physical path, its type, its id where columns go by ids.
+    """A leaf column with file statistics: its physical path, its type, and its id in column mapping mode `id`.
 
-    An array or a map is a leaf. `comparable` is False where values do not compare by what is stored (collations).
+    An array or a map is a leaf. `comparable` is False if the sort order differs from the stored values (collations).
     """
 
     path: ColumnPath
@@ -47,9 +47,9 @@ class StatsLeaf:
 
 @dataclass(frozen=True, slots=True)
 class StatsLeaves:
-    """What to keep of files: the leaf columns in schema order, and of text the first `prefix_characters`.
+    """The leaf columns with statistics in schema order, and the length of text bounds, `prefix_characters`.
 
-    `by_id`: columns are found in files by their ids, not by their physical names.
+    `by_id` is true if files identify columns by id, not by physical name.
     """
 
     leaves: tuple[StatsLeaf, ...] = ()
@@ -87,7 +87,7 @@ def stats_leaves(
 
 
 def leaf_columns(schema: StructType, mode: str) -> Iterator[tuple[ColumnPath, StatsLeaf]]:
-    """Every leaf column of `schema` with its path by display names; `mode` as `stats_leaves` takes it."""
+    """Yield the leaf columns of `schema` with their display paths; `mode` is the column mapping mode."""
     yield from _walk(schema, physical_schema(schema, mode), (), (), mode)
 
 

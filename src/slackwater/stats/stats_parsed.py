@@ -1,4 +1,4 @@
-"""Statistics of files from JSON to columns and back: `stats` and `stats_parsed` of a checkpoint, many files at once.
+"""Conversion of file statistics between JSON and columns: `stats` and `stats_parsed` of a checkpoint, in batches.
 
 Source: delta-protocol.md "Per-file Statistics", "Checkpoints" (`stats`, `stats_parsed`).
 """
@@ -17,40 +17,40 @@ from slackwater.stats.json_structs import plant, read_json_structs, struct_of
 from slackwater.stats.stats_values import typed, wire_type
 
 Leaf: TypeAlias = tuple[tuple[str, ...], DataType]
-"""A leaf column that has statistics: its physical path and its type."""
+"""A leaf column with statistics: its physical path and its type."""
 
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 _DAY_US = 86_400_000_000
 
 
 def stats_type(columns: StructType, most_leaves: int | None = None) -> pa.StructType:
-    """The type of `stats_parsed` for a table with the data `columns`, which go by physical names.
+    """Return the type of `stats_parsed` for a table with the data `columns`, by physical names.
 
-    Bounds for every leaf column whose bounds have an agreed form in JSON, null counts for every leaf column; of the
-    first `most_leaves` leaf columns where given. Groups that would be empty are left out: Parquet has no empty struct.
+    Has bounds for every leaf column with a JSON format of its bounds, and null counts for every leaf column. Limited to
+    the first `most_leaves` leaf columns if not None. Empty groups are omitted, because Parquet has no empty struct.
     """
     return _type_of(list(_leaves(columns, ()))[:most_leaves])
 
 
 def read_stats(texts: pa.Array, leaves: Sequence[Leaf]) -> pa.Array:
-    """One struct per element of `texts`: the `stats` of the spec with `leaves` only, bounds in their `wire_type`.
+    """Return one struct per element of `texts`: the `stats` of the protocol for `leaves`, bounds in their `wire_type`.
 
-    What cannot be read is null: one malformed text costs the statistics of its own file, one odd value its own field.
+    Unreadable parts are null: a malformed text loses the statistics of its own file, an invalid value its own field.
     """
     return read_json_structs(texts, wire_type(_type_of(leaves)))
 
 
 def parse_stats(texts: pa.Array, wanted: pa.StructType) -> pa.StructArray:
-    """The JSON statistics `texts` as `wanted`, a `stats_type`; null where a text is null or cannot be read.
+    """Return the JSON statistics `texts` as `wanted`, a `stats_type`; null if a text is null or malformed.
 
-    A field that is absent, of another kind, or has no exact form in the column's type (a time without an offset for a
-    `timestamp`) is null by itself. Memory O(rows).
+    A field is null if it is absent, of another kind, or not exactly convertible to the column's type (such as a time
+    without an offset for a `timestamp`). Memory O(rows).
     """
     return conform_stats(read_json_structs(texts, wire_type(wanted)), wanted)
 
 
 def conform_stats(stats: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """`stats`, a struct column of any writer's making, as `wanted`; what it lacks or cannot be cast is null."""
+    """Return `stats`, a struct column of any writer, as `wanted`; missing or inconvertible values are null."""
     if not pa.types.is_struct(wanted):
         return typed(stats, wanted)
     if not pa.types.is_struct(stats.type):
@@ -64,10 +64,10 @@ def conform_stats(stats: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def stats_to_json(stats: pa.Array) -> pa.Array:
-    """One JSON text per struct of `stats`, as `add.stats` holds it; null where it says nothing.
+    """Return one JSON text per struct of `stats`, for `add.stats`; null if the struct has no value.
 
-    Values that are null are left out; so are those that JSON statistics have no form for: binary, and times outside
-    the years 1 to 9999. Times have milliseconds, or microseconds where they need them; `timestamp` is in UTC.
+    Omits null values, and values without a format in JSON statistics: binary, and times outside the years 1 to 9999.
+    Times have milliseconds, or microseconds if needed; `timestamp` is in UTC.
     """
     return _json_of(stats).cast(pa.string())
 
@@ -92,7 +92,7 @@ def _type_of(leaves: Sequence[Leaf]) -> pa.StructType:
 
 
 def _json_of(values: pa.Array) -> pa.Array:
-    """The JSON text of every value, null where there is none."""
+    """Return the JSON text of every value, null if there is no value."""
     if pa.types.is_struct(values.type):
         return _object_of(values)
     if pa.types.is_boolean(values.type) or pa.types.is_integer(values.type) or pa.types.is_decimal(values.type):
@@ -112,7 +112,7 @@ def _object_of(structs: pa.Array) -> pa.Array:
     for index, field in enumerate(structs.type):
         value = _json_of(pc.struct_field(structs, [index]))
         entries.append(_between(value, f",{orjson.dumps(field.name).decode()}:", ""))
-    # Not null_handling="skip": Arrow then loses the rows in which all is null.
+    # Not null_handling="skip", because Arrow then drops rows of nulls.
     inner = pc.binary_join_element_wise(*entries, empty, null_handling="replace", null_replacement="")
     inner = pc.if_else(pc.equal(inner, ""), pa.scalar(None, pa.large_string()), inner)
     return _between(pc.utf8_slice_codeunits(inner, 1), "{", "}")
@@ -147,7 +147,7 @@ def _time_of(values: pa.Array) -> pa.Array:
         return _within(days, days.cast(pa.int32()), _FIRST_DAY, _LAST_DAY).cast(pa.string())
     if not pa.types.is_timestamp(values.type):
         return pa.nulls(len(values), pa.string())
-    # Cut, not rounded: as writers of statistics do.
+    # Truncate, because writers of statistics truncate too.
     plain = values.cast(pa.timestamp("us", values.type.tz), safe=False)
     micros = plain.cast(pa.int64())
     plain = _within(plain, micros, _FIRST_DAY * _DAY_US, (_LAST_DAY + 1) * _DAY_US - 1)

@@ -1,4 +1,4 @@
-"""Values of statistics in the types of their columns, whatever a writer made of them.
+"""Conversion of statistics values to the types of their columns, for the formats of all known writers.
 
 Source: delta-protocol.md "Per-file Statistics".
 """
@@ -13,17 +13,17 @@ import pyarrow.compute as pc
 
 _DATE_SHAPE = r"^\d{4}-\d{2}-\d{2}$"
 _ZONED_SHAPE = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})$"
-# Of a timestamp_ntz a "Z" is decoration; another offset is a riddle.
+# A "Z" of a timestamp_ntz is ignored; another offset is ambiguous.
 _LOCAL_SHAPE = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?Z?)?$"
-# The widest offset of any zone: a time without one is somewhere within it.
+# The widest offset of any zone. A time without an offset is within this distance.
 _WIDEST_OFFSET_US = 18 * 3600 * 1_000_000
 _MINUTE_US = 60 * 1_000_000
 
 
 def wire_type(arrow: pa.DataType) -> pa.DataType | None:
-    """The type in which a bound of type `arrow` stands in JSON; None where bounds have no agreed form there.
+    """Return the JSON type of a bound of type `arrow`, None without an agreed JSON format.
 
-    Of a struct, the struct of what its fields stand in.
+    For a struct, return the struct of the JSON types of its fields.
     """
     if pa.types.is_struct(arrow):
         return pa.struct([(field.name, wire_type(field.type)) for field in arrow])
@@ -36,8 +36,9 @@ def wire_type(arrow: pa.DataType) -> pa.DataType | None:
 
 
 def typed(values: pa.Array, arrow: pa.DataType) -> pa.Array:
-    """`values` as `arrow`; null where a value does not fit, or has no exact form there: a time without an offset is no
-    `timestamp`, nor is one whose offset may be cut.
+    """Return `values` as `arrow`; null for a value that does not fit or has no exact form.
+
+    A time without an offset, or with a possibly truncated offset, is not an exact `timestamp`.
     """
     if values.type == arrow:
         return values
@@ -56,16 +57,17 @@ def typed(values: pa.Array, arrow: pa.DataType) -> pa.Array:
 
 
 def typed_bound(values: pa.Array, arrow: pa.DataType, is_max: bool) -> pa.Array:
-    """Least values, or greatest ones with `is_max`, as `arrow`.
+    """Return minimum values, or maximum values with `is_max`, as `arrow`.
 
-    A timestamp without an offset is as wide as the earth. One with an offset that may be cut is a minute wider.
+    A timestamp without an offset is widened by the widest offset of any zone. A timestamp with a possibly truncated
+    offset is widened by one minute.
     """
     found = typed(values, arrow)
     if not pa.types.is_timestamp(arrow) or arrow.tz is None:
         return found
     minute, widest = (_shift(us, is_max) for us in (_MINUTE_US, _WIDEST_OFFSET_US))
     if not _is_text(values.type):
-        # Other writers make these columns of such texts.
+        # Other writers derive these columns from texts with truncated offsets.
         early = pc.fill_null(pc.less(found, _first_exact(arrow)), False)
         return pc.if_else(early, pc.add(found, minute), found) if pc.any(early).as_py() else found
     if found.null_count == values.null_count:
@@ -110,7 +112,7 @@ def _matching(texts: pa.Array, shape: str) -> pa.Array:
 
 
 def _cast(values: pa.Array, arrow: pa.DataType) -> pa.Array:
-    # Finer units are cut as writers cut them; everything else must fit.
+    # Finer units are truncated, like writers do; all other values must fit.
     cuts = pa.types.is_timestamp(arrow) and pa.types.is_timestamp(values.type) and values.type.unit == "ns"
     try:
         return values.cast(arrow, safe=not cuts)
