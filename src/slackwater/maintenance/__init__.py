@@ -1,1 +1,1 @@
-"""Table services that need no Spark: restore, vacuum, conversion, shallow clones, manifests."""
+"""Table services without Spark: restore, vacuum, conversion, shallow clones, manifests."""

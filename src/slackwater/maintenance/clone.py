@@ -1,8 +1,8 @@
-"""Shallow clones: a table of its own whose first version has the files of another, where they are.
+"""Shallow clones: a new table whose first version references the files of a source table.
 
-Nothing is copied but what the log says. The clone writes files of its own below its own root, and never changes those
-of its source. Source: delta-protocol.md "Add File and Remove File" (absolute paths), "Deletion Vector Descriptor
-Schema" (`p`), "Row Tracking"; delta-spark's CLONE (names of parameters, metrics and result).
+Only log content is copied. The clone writes its new files below its own root and never changes files of the source.
+Source: delta-protocol.md "Add File and Remove File" (absolute paths), "Deletion Vector Descriptor Schema" (`p`), "Row
+Tracking"; delta-spark's CLONE (names of parameters, metrics and result).
 """
 
 from __future__ import annotations
@@ -53,7 +53,10 @@ OPERATION = "CLONE"
 
 @dataclass(frozen=True, slots=True)
 class CloneResult:
-    """What a CLONE did, by delta-spark's names: numbers of files, sizes in bytes. A shallow one copies none."""
+    """The result of a CLONE, with delta-spark's names: numbers of files and sizes in bytes.
+
+    Shallow clones copy no files.
+    """
 
     source_table_size: int
     source_num_of_files: int
@@ -63,7 +66,7 @@ class CloneResult:
     copied_files_size: int
 
     def metrics(self) -> dict[str, str]:
-        """The same as operation metrics."""
+        """Return the result as operation metrics."""
         names = {
             "sourceTableSize": self.source_table_size,
             "sourceNumOfFiles": self.source_num_of_files,
@@ -75,7 +78,7 @@ class CloneResult:
         return {name: str(value) for name, value in names.items()}
 
     def to_dict(self) -> dict[str, int]:
-        """The fields by their names."""
+        """Return the fields by name."""
         return asdict(self)
 
 
@@ -88,12 +91,17 @@ def shallow_clone(
     clock: Clock | None = None,
     user_name: str | None = None,
 ) -> CloneResult:
-    """Make `target` a table with the rows, schema, settings and domains of `source`, by one commit.
+    """Make `target` a table with the rows, schema, settings and domains of `source`, in one commit.
 
-    `properties` go before those of the source. Where `is_replaced`, a table that is there becomes the clone by a new
-    version, and keeps its id and its owner. Raises TableAlreadyExists for a table that is there otherwise,
-    InvalidArgument for a place with other files or the source's own, PathNotAllowed for a source that names files
-    outside its root and is not trusted, UnsupportedFeature, and what every commit raises: nothing is changed then.
+    `properties` override the properties of the source. If `is_replaced`, an existing table becomes the clone in a new
+    version, and retains its id and its owner. The history records `user_metadata` and `user_name`. Also raises the
+    errors of a commit. Nothing is changed before an error.
+
+    Raises:
+        TableAlreadyExists: If `target` is a table and not `is_replaced`.
+        InvalidArgument: If `target` contains other files, or is the source itself, or a property is invalid.
+        PathNotAllowed: If the source is not trusted and names files outside its root.
+        UnsupportedFeature: If this package cannot write the clone.
     """
     clock = clock or Clock()
     replaced = _replaced(target, is_replaced)
@@ -114,7 +122,7 @@ def commit_clone(
     user_metadata: str | None = None,
     user_name: str | None = None,
 ) -> CloneResult:
-    """Commit the files of `source` with `transaction`, which makes the table, or takes the place of `replaced`."""
+    """Commit the files of `source` with `transaction`, which creates the table or replaces `replaced`."""
     sizes = source.live_files(["size"])
     num_files, num_bytes = sizes.num_rows, total_size(sizes)
     if replaced is None:
@@ -134,7 +142,7 @@ def commit_clone(
 
 
 def _replace_files(transaction: TableTransaction, source: Snapshot, replaced: Snapshot) -> pa.Table:
-    """Stage the files of `source` in the place of those of `replaced`; the ones that go."""
+    """Stage the files of `source` as the replacement for the files of `replaced`. Return the removed files."""
     gone = replaced.live_files(ADD_SCHEMA.names)
     transaction.read_whole_table()
     adds = _files_elsewhere(source)
@@ -155,9 +163,9 @@ def _replace_files(transaction: TableTransaction, source: Snapshot, replaced: Sn
 def cloned_table(
     source: Snapshot, properties: Mapping[str, str], clock: Clock, replaced: Snapshot | None = None
 ) -> TableActions:
-    """Protocol, metadata and domains of a clone; it has no owner but the one of the table that it takes the place of.
+    """Return protocol, metadata and domains of a clone. Only a replaced table passes its owner to the clone.
 
-    Raises InvalidArgument for properties that a table cannot have.
+    Raises InvalidArgument for invalid properties.
     """
     plain = without_owner(source.configuration)
     metadata = _metadata(plain.metadata, properties, clock, replaced)
@@ -238,7 +246,7 @@ def _replaced(target: Table, is_replaced: bool) -> Snapshot | None:
 
 
 def require_empty(target: Table) -> None:
-    """Raise InvalidArgument where there are files at the place of a table that is to be."""
+    """Raise InvalidArgument if there are files at the location of the new table."""
     other = next((meta.path for meta in target.store.list_from("", recursive=True) if _counts(meta.path)), None)
     if other is not None:
         raise InvalidArgument(
@@ -256,7 +264,10 @@ def _files_elsewhere(source: Snapshot) -> pa.Table:
 
 
 def _pieces_elsewhere(source: Snapshot) -> Iterator[pa.Table]:
-    """The same, in pieces, none of which is kept. Raises CorruptCheckpoint too."""
+    """Yield the files of `_files_elsewhere` in batches, without a cache. Also raises CorruptCheckpoint.
+
+    Raises StreamNotReplayable if the statistics of some files exist only in columns.
+    """
     state, wanted = source.state, [*ADD_SCHEMA.names, "stats_parsed.numRecords"]
     for files in live_batches(state.checkpoint, state.newest, source.store, wanted, {}):
         if "stats_parsed" in files.column_names and files["stats"].null_count:
@@ -265,9 +276,9 @@ def _pieces_elsewhere(source: Snapshot) -> Iterator[pa.Table]:
 
 
 def _elsewhere(table: Table, files: pa.Table) -> pa.Table:
-    """`files` of `table`, as any other table can name them.
+    """Return `files` of `table` with absolute paths, for use in any other table.
 
-    Raises PathNotAllowed for files outside its root that are not to be followed: a clone of it is trusted.
+    Raises PathNotAllowed for files outside the root unless the table follows such files, because readers trust a clone.
     """
     store, outside = table.store, table.follows_outside
     # As Hadoop spells it: delta-spark compares paths as texts with those that Spark tells.
@@ -287,7 +298,10 @@ def _elsewhere(table: Table, files: pa.Table) -> pa.Table:
 
 
 def _any_below(root_url: str, files: pa.Table) -> bool:
-    """Whether one of `files`, named as `_elsewhere` does, is below the root: an earlier one of the table there."""
+    """Return whether any of `files` is below the root, and thus an earlier file of the table there.
+
+    `files` has the paths of `_elsewhere`.
+    """
     roots = (f"{root_url}/", f"{root_url.replace('file:///', 'file:/', 1)}/")
     return any(pc.any(pc.starts_with(files["path"], root), min_count=0).as_py() for root in roots)
 

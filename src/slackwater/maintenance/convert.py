@@ -1,4 +1,4 @@
-"""CONVERT: a directory of Parquet files becomes a table, by one commit; no file is moved or written anew.
+"""CONVERT: makes a directory of Parquet files a table in one commit. No file is moved or rewritten.
 
 Source: delta-protocol.md "Add File and Remove File", "Per-file Statistics"; delta-spark's CONVERT TO DELTA (names of
 parameters and metrics).
@@ -33,16 +33,16 @@ from slackwater.transaction.table.definition import TableActions, TableDefinitio
 OPERATION = "CONVERT"
 
 Describe = Callable[[ObjectStore, Sequence[str], StatsLeaves | None], Iterable[FooterSummary]]
-"""What tells the columns and statistics of files at paths below the root, in their order."""
+"""Function that returns columns and statistics of files at paths below the root, in order."""
 
 
 @dataclass(frozen=True)
 class ConvertRequest:
-    """How a directory becomes a table.
+    """Options of a conversion.
 
-    `partition_schema`: the columns that its directories name, in their order. `collect_stats`: whether the files get
-    statistics. `properties`: those of the table. `zone`: of times in the names of directories. `describe`: who reads
-    the footers.
+    `partition_schema`: the columns in the directory names, in order. `collect_stats`: whether to collect file
+    statistics. `properties`: the table properties. `zone`: the time zone of times in directory names. `describe`: the
+    reader of the footers.
     """
 
     partition_schema: StructType = field(default_factory=StructType)
@@ -56,7 +56,7 @@ class ConvertRequest:
 
 @dataclass(frozen=True, slots=True)
 class ConvertResult:
-    """The files of the table that a directory became, and their size in bytes."""
+    """The number of files in the converted table, and their size in bytes."""
 
     num_files: int
     size_bytes: int
@@ -65,12 +65,19 @@ class ConvertResult:
 def convert(
     table: Table, request: ConvertRequest = ConvertRequest(), clock: Clock | None = None
 ) -> ConvertResult | None:
-    """Make the directory of Parquet files that `table` is a table, of version 0; None where it is one already.
+    """Make the directory of Parquet files at `table` a Delta table with version 0.
 
-    Every visible file becomes part of it; do not write there meanwhile. Raises InvalidArgument where there are no
-    files, or one that is no Parquet, whose schemas do not fit together, and for partitions other than asked for;
-    UnsupportedFeature for what a table cannot hold; ProtocolChangedException where somebody else makes it a table
-    meanwhile; StorageError. Nothing is written then.
+    Return None if the directory is a table already.
+
+    Every visible file becomes part of the table. Do not write to the directory during the conversion. Nothing is
+    written before an error.
+
+    Raises:
+        InvalidArgument: If there are no files, a file is not Parquet, schemas are incompatible or partitions
+            unexpected.
+        UnsupportedFeature: If a table cannot contain the files.
+        ProtocolChangedException: If another writer creates the table during the conversion.
+        StorageError: If the store fails.
     """
     if table.list_log().latest_version is not None:
         return None
@@ -95,7 +102,7 @@ def convert(
 def _described(
     store: ObjectStore, files: Sequence[PartitionedFile], request: ConvertRequest
 ) -> tuple[StructType, list[FooterSummary]]:
-    """The table's columns, and its files; footers are read once, unless the first one has not all columns."""
+    """Return the table's columns and files. Footers are read once if the first file has all columns, else twice."""
     paths = [file.meta.path for file in files]
     if not request.collect_stats:
         described = list(request.describe(store, paths, None))
@@ -114,7 +121,7 @@ def _leaves(schema: StructType, request: ConvertRequest) -> StatsLeaves:
 
 
 def _table_schema(store: ObjectStore, described: Iterable[FooterSummary], request: ConvertRequest) -> StructType:
-    """The columns of all files; those that directories name have the type that was asked for, or come last."""
+    """Return the columns of all files. Partition columns have the requested type, and come last if not in the files."""
     seen = first_of_each_schema(described)
     merged: StructType | None = None
     for text, path in seen.items():
@@ -133,7 +140,7 @@ def _table_schema(store: ObjectStore, described: Iterable[FooterSummary], reques
 
 
 def _unfit(store: ObjectStore, seen: Mapping[str, str], path: str, error: InvalidArgument) -> InvalidArgument:
-    """The files are named of which the schemas do not fit each other."""
+    """Return the error with the names of files whose schemas are incompatible."""
     found = parse_schema(next(text for text, first in seen.items() if first == path))
     for text, first in seen.items():
         try:

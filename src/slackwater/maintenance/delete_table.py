@@ -1,4 +1,4 @@
-"""Deleting a table for good: its log first, from its first version on, then everything else at its place."""
+"""Deletes a table permanently: the log first, oldest version first, then all other files."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _BATCH = 1000
 
 
 def delete_all(store: ObjectStore) -> int:
-    """Delete every object at the place of a table that is not written to any more; how many there were.
+    """Delete every object of a table without active writers. Return the number of objects.
 
-    The log goes first, oldest version before newer ones: who opens the table meanwhile finds that it lacks its
-    beginning, and never an older state of it. Raises StorageError: the rest is there then, and may be deleted by hand.
+    The log is deleted first, oldest version first. A concurrent reader finds an incomplete log, and never an older
+    state of the table. Raises StorageError. The remaining objects then exist and can be deleted manually.
     """
     log = [meta.path for meta in store.list_from(LOG, recursive=True)]
     beside = [meta.path for meta in store.list_from("", recursive=True) if not meta.path.startswith(f"{LOG}/")]
@@ -29,7 +29,7 @@ def delete_all(store: ObjectStore) -> int:
 
 
 def _delete_directories(root: Path) -> None:
-    # What others put there meanwhile stays, and its directories.
+    # Files of concurrent writers remain, with their directories.
     for directory, _, _ in os.walk(root, topdown=False):
         with contextlib.suppress(OSError):
             Path(directory).rmdir()

@@ -1,4 +1,4 @@
-"""Where the files of a table are, and whether all of them are there.
+"""Locations of a table's files, and a check of their existence.
 
 Source: delta-protocol.md "Data Files", "Deletion Vector File Storage Format".
 """
@@ -21,7 +21,7 @@ _NAMED = 5
 
 
 def file_and_vector_places(store: ObjectStore, files: pa.Table) -> Iterator[str]:
-    """Where the data files of `files` are, and the files of their deletion vectors; as `resolve_file` gives it.
+    """Yield the locations of data files and deletion vector files of `files`, in the form of `resolve_file`.
 
     `files` has the columns `path` and `deletionVector` of ADD_SCHEMA.
     """
@@ -31,7 +31,7 @@ def file_and_vector_places(store: ObjectStore, files: pa.Table) -> Iterator[str]
 
 
 def vector_places(store: ObjectStore, files: pa.Table) -> Iterator[str]:
-    """Where the files of the deletion vectors of `files` are, each once."""
+    """Yield the locations of deletion vector files of `files`, without duplicates."""
     seen = set()
     for node in files["deletionVector"].to_pylist():
         if node is None or node["storageType"] == INLINE:
@@ -43,9 +43,9 @@ def vector_places(store: ObjectStore, files: pa.Table) -> Iterator[str]:
 
 
 def require_present(table: Table, files: pa.Table, what: str) -> None:
-    """Raise DataFileNotFound where a data file or a deletion vector of `files` is gone, which `what` needs.
+    """Raise DataFileNotFound if a data file or deletion vector of `files`, required by `what`, does not exist.
 
-    Outside the table's root nothing is asked for, unless that is trusted.
+    Files outside the table's root are checked only if the table follows such files.
     """
     store = table.store
     places = file_and_vector_places(store, files)

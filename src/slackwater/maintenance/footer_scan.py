@@ -1,4 +1,4 @@
-"""What the footers of Parquet files say: columns and statistics, read by threads.
+"""Columns and statistics from Parquet footers, read with threads.
 
 Source: delta-protocol.md "Per-file Statistics".
 """
@@ -21,7 +21,7 @@ _BATCH = 256
 
 @dataclass(frozen=True, slots=True)
 class FooterSummary:
-    """A file by its path below the root, its size in bytes, its columns as a `schemaString`, its `stats` as JSON."""
+    """A file: path below the root, size in bytes, columns as a `schemaString`, `stats` as JSON."""
 
     path: str
     size_bytes: int
@@ -30,10 +30,12 @@ class FooterSummary:
 
 
 def described(store: ObjectStore, path: str, leaves: StatsLeaves | None) -> FooterSummary:
-    """The file at `path`, with statistics of `leaves`; None for none.
+    """Return the summary of the file at `path`, with statistics of `leaves`; None for no statistics.
 
-    Raises InvalidArgument for a file that is no Parquet, or gone, UnsupportedFeature for columns that a table cannot
-    have; StorageError.
+    Raises:
+        InvalidArgument: If the file is not Parquet or does not exist.
+        UnsupportedFeature: If a table cannot have the columns of the file.
+        StorageError: If the store fails.
     """
     try:
         footer, size = parquet_footer(store, path)
@@ -49,14 +51,14 @@ def described(store: ObjectStore, path: str, leaves: StatsLeaves | None) -> Foot
 
 
 def describe_files(store: ObjectStore, paths: Sequence[str], leaves: StatsLeaves | None) -> Iterator[FooterSummary]:
-    """`described` of each of `paths`, in their order; what is ahead is read meanwhile."""
+    """Yield the summaries of `paths` in order. Later files are read ahead. Raises the errors of `described`."""
     with ThreadPoolExecutor(_THREADS) as pool:
         for start in range(0, len(paths), _BATCH):
             yield from pool.map(lambda path: described(store, path, leaves), paths[start : start + _BATCH])
 
 
 def first_of_each_schema(files: Iterable[FooterSummary]) -> dict[str, str]:
-    """The schemas that there are, in their order, each with the path of the first file that has it."""
+    """Return the distinct schemas in order, each with the path of the first file."""
     found: dict[str, str] = {}
     for file in files:
         found.setdefault(file.schema, file.path)

@@ -1,4 +1,4 @@
-"""Manifests of a table's files, for engines that read no Delta log: one list of files for each partition.
+"""Manifests of a table's files for engines without Delta support: one list of files per partition.
 
 Source: delta-spark's GENERATE symlink_format_manifest; Hive's SymlinkTextInputFormat.
 """
@@ -26,12 +26,13 @@ _THREADS = 16
 
 
 def generate(snapshot: Snapshot, mode: str) -> list[str]:
-    """Write the manifests that `mode` names, of the files of `snapshot`; where they are, below the root.
+    """Write the manifests of type `mode` for the files of `snapshot`. Return their paths below the root.
 
-    The only mode is "symlink_format_manifest", in any case: `_symlink_format_manifest/[partition/]manifest` with the
-    place of one data file a line; manifests of partitions that have no file any more go. A reader sees each manifest
-    in its old or its new form, and may see some of them newer than others. Raises InvalidArgument for another mode,
-    UnsupportedFeature for a table whose files cannot be read without its log; StorageError.
+    The only mode is "symlink_format_manifest", in any case. Manifests are
+    `_symlink_format_manifest/[partition/]manifest`, with the location of one data file per line. Manifests of empty
+    partitions are deleted. Each manifest is replaced atomically, but a reader may see old and new manifests at the same
+    time. Raises InvalidArgument for another mode, UnsupportedFeature if the files cannot be read without the log, and
+    StorageError.
     """
     if mode.lower() != SYMLINK_FORMAT_MANIFEST:
         raise InvalidArgument(
@@ -41,7 +42,7 @@ def generate(snapshot: Snapshot, mode: str) -> list[str]:
     store = snapshot.store
     contents = _contents(snapshot)
     present = {meta.path for meta in store.list_from(DIRECTORY, recursive=True)}
-    # The checksum that a JVM left beside a manifest is not that of the one which comes.
+    # A checksum left by a JVM does not match the new manifest.
     store.delete([path for path in with_hadoop_checksums(contents, present) if path not in contents])
     with ThreadPoolExecutor(_THREADS) as pool:
         list(pool.map(lambda path: store.put(path, contents[path]), contents))
@@ -51,7 +52,7 @@ def generate(snapshot: Snapshot, mode: str) -> list[str]:
 
 
 def _contents(snapshot: Snapshot) -> dict[str, bytes]:
-    """The manifests by their places; a table without partitions has one, also where it has no files."""
+    """Return the manifests by path. A table without partitions has one manifest, even without files."""
     _require_plain_columns(snapshot)
     files = snapshot.live_files(["path", "partitionValues", "deletionVector"])
     if files["deletionVector"].null_count < files.num_rows:
@@ -84,7 +85,10 @@ def _manifest(columns: Sequence[str], values: Mapping[str, str | None]) -> str:
 
 
 def _told(store: ObjectStore, place: str) -> str:
-    """The line of a file: its URL as Hadoop writes one, in which nothing is percent-encoded."""
+    """Return the line of a file: its URL in Hadoop's form, without percent-encoding.
+
+    Raises UnsupportedFeature if the URL contains a line break.
+    """
     if is_absolute(place):
         url = f"file:{place}" if place.startswith("/") else place
     else:

@@ -1,4 +1,4 @@
-"""The Parquet files of a directory that is no table yet, and the partitions that their directories name.
+"""Parquet files of a directory without a table, and the partitions in its directory names.
 
 Source: Hive's and Spark's layout of partitions (`day=2026-11-22/n=3/part-0.parquet`); delta-spark's CONVERT TO DELTA.
 """
@@ -35,19 +35,23 @@ _MARKERS = ("_SUCCESS", "_committed_", "_started_", "_metadata", "_common_metada
 
 @dataclass(frozen=True, slots=True)
 class PartitionedFile:
-    """A file, and the texts of its partition as `add.partitionValues` has them."""
+    """A file, and its partition values as texts of `add.partitionValues`."""
 
     meta: ObjectMeta
     values: tuple[str | None, ...] = ()
 
 
 def parquet_files(store: ObjectStore, partitions: StructType, zone: str = "UTC") -> list[PartitionedFile]:
-    """The files below the root of `store` that engines see, whose directories name the columns of `partitions`.
+    """Return the visible files below the root of `store`. Their directories name the columns of `partitions`.
 
-    Hidden ones (names that begin with `_` or `.`, but for partitions) and those without a byte are passed over. `zone`
-    is that of times in the names of directories. Raises InvalidArgument where there is none, where directories name
-    other columns, or a value that is none of its column's type; UnsupportedFeature for directories of which another
-    log says what counts, and for linked directories, which are not listed.
+    Hidden files (names starting with `_` or `.`, except partitions) and empty files are skipped. `zone` is the time
+    zone of times in directory names.
+
+    Raises:
+        InvalidArgument: If there are no files, directories name other columns, or a value does not have its column's
+            type.
+        UnsupportedFeature: If another log defines the valid files of a directory, or a directory is a link. Linked
+            directories are not listed.
     """
     found = store.list_from("", recursive=True)
     _refuse_others(store, found)
@@ -64,10 +68,10 @@ def parquet_files(store: ObjectStore, partitions: StructType, zone: str = "UTC")
 
 
 def require_no_plain_files(store: ObjectStore) -> None:
-    """Raise InvalidArgument where Parquet files that are no table's lie where one is to be: they would be hidden.
+    """Raise InvalidArgument if a new table would hide existing Parquet files without a table.
 
-    Files that a writer of tables left, or is writing, do not count: these are named after a UUID, and nothing beside
-    them says that a job of plain Parquet is done.
+    Files left or being written by a table writer are ignored. Their names contain a UUID, and no marker of a completed
+    plain Parquet job is present.
     """
     found = [meta.path for meta in store.list_from("", recursive=True)]
     files = [path for path in found if path.endswith(".parquet") and is_visible(path, ())]
@@ -82,7 +86,7 @@ def require_no_plain_files(store: ObjectStore) -> None:
 
 
 def _says_plain(path: str) -> bool:
-    """Whether a file says that a job has written plain Parquet; of our own jobs each has a directory, by a UUID."""
+    """Return whether a file marks a completed job of plain Parquet. Our own jobs use directories named by UUIDs."""
     *directories, name = path.split("/")
     if directories and _OF_ONE_JOB.fullmatch(directories[-1]):
         return False
@@ -90,7 +94,7 @@ def _says_plain(path: str) -> bool:
 
 
 def is_visible(path: str, partition_columns: Iterable[str]) -> bool:
-    """Whether a file counts: not where a part of its path begins with `_` or `.`, unless that names a partition."""
+    """Return whether a file is visible: no path part starts with `_` or `.`, except partition directories."""
     shown = tuple(f"{name}=" for name in partition_columns)
     *directories, name = path.split("/")
     return _is_shown(name) and all(_is_shown(part) or part.startswith(shown) for part in directories)
@@ -113,7 +117,7 @@ def _refuse_others(store: ObjectStore, found: Iterable[ObjectMeta]) -> None:
 
 
 def _refuse_links(store: ObjectStore, partition_columns: Sequence[str]) -> None:
-    """Files behind links are not listed here, and other engines see them: their rows would be lost."""
+    """Raise UnsupportedFeature for linked directories. They are not listed here, but other engines read their rows."""
     if store.local_root is None:
         return
     for directory, names, _ in os.walk(store.local_root):
@@ -127,7 +131,7 @@ def _refuse_links(store: ObjectStore, partition_columns: Sequence[str]) -> None:
 
 
 class _Values:
-    """The values of partitions by the names of directories; each text is parsed once."""
+    """Partition values from directory names. Each directory name is parsed once."""
 
     def __init__(self, root: str, partitions: StructType, zone: str) -> None:
         self._root, self._columns, self._zone = root, partitions.fields, zone

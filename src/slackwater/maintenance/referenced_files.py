@@ -1,7 +1,7 @@
-"""Which files of a table are needed: by the newest version, and by every version that was current since a moment.
+"""Files required by the newest version and by every version current since a cutoff time.
 
-A version is told by the commits that follow it, not by the times that removals bear: writers set these when they begin,
-by clocks of their own. Source: delta-protocol.md "Add File and Remove File" (tombstones), "Add CDC File", "Deletion
+The commits after a version determine its files, not deletion timestamps. Writers set deletion timestamps when they
+begin, by their own clocks. Source: delta-protocol.md "Add File and Remove File" (tombstones), "Add CDC File", "Deletion
 Vectors".
 """
 
@@ -21,15 +21,15 @@ from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.path_guard import named_place, named_vector_place
 from slackwater.storage.store import ObjectStore
 
-# A store's clock and that of a commit's writer may differ so much.
+# Maximum difference between the clocks of a store and of a writer.
 _SKEW_MS = 3_600_000
 
 
 @dataclass(frozen=True)
 class RetainedFiles:
-    """The files that versions current since the cutoff need, by `resolve_file`: data, deletion vectors, change data.
+    """Files required by versions current since the cutoff, by `resolve_file`: data, deletion vectors, change data.
 
-    `cutoff_version` was current at the cutoff; None where the log does not reach back so far, so that all of it counts.
+    `cutoff_version` was current at the cutoff. None if the log starts later, so that all its versions are retained.
     """
 
     places: frozenset[str]
@@ -37,9 +37,9 @@ class RetainedFiles:
 
 
 def retained_files(snapshot: Snapshot, cutoff_ms: int) -> RetainedFiles:
-    """What versions that were current at `cutoff_ms` or later need; `snapshot` is of the newest one.
+    """Return the files required by versions current at `cutoff_ms` or later. `snapshot` is the newest version.
 
-    Raises CorruptTable and its kinds, StorageError.
+    `cutoff_ms` is in milliseconds since the epoch. Raises CorruptTable and its subclasses, StorageError.
     """
     store, history = snapshot.store, snapshot.history()
     cutoff_version = _version_at(history, cutoff_ms)
@@ -51,9 +51,10 @@ def retained_files(snapshot: Snapshot, cutoff_ms: int) -> RetainedFiles:
 
 
 def files_left(store: ObjectStore, actions: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """Where the files are that a commit with `actions` removed, and its change data files, with their sizes in bytes.
+    """Return the locations of files removed by a commit, and of its change data files, with sizes in bytes.
 
-    A size that the commit does not tell is 0, as that of a deletion vector's file is.
+    `actions` are the actions of the commit. A size is 0 if the commit does not record the size, as for deletion
+    vectors.
     """
     found: dict[str, int] = {}
     for action in actions:
@@ -69,7 +70,7 @@ def files_left(store: ObjectStore, actions: Iterable[Mapping[str, Any]]) -> dict
 
 
 def _in_state(snapshot: Snapshot, cutoff_ms: int) -> set[str]:
-    """Where the live files are, and those that were removed at `cutoff_ms` or later."""
+    """Return the locations of live files, and of files removed at `cutoff_ms` or later."""
     places = set(file_and_vector_places(snapshot.store, snapshot.live_files(["path", "deletionVector"])))
     tombstones = snapshot.tombstones()
     recent = tombstones.filter(pc.fill_null(pc.greater_equal(tombstones["deletionTimestamp"], cutoff_ms), False))
@@ -78,9 +79,9 @@ def _in_state(snapshot: Snapshot, cutoff_ms: int) -> set[str]:
 
 
 def files_named(snapshot: Snapshot, after: int, cutoff_ms: int) -> set[str]:
-    """Where the files are that commits after the version `after` name, up to `snapshot`, whatever they say of them.
+    """Return the locations of all files named by commits after version `after`, up to `snapshot`.
 
-    Where the log was cleaned up meanwhile: the live ones, and those that were removed at `cutoff_ms` or later.
+    If the log was cleaned up during the call: live files, and files removed at `cutoff_ms` or later.
     """
     store, places = snapshot.store, set[str]()
     if snapshot.version <= after:
@@ -89,7 +90,7 @@ def files_named(snapshot: Snapshot, after: int, cutoff_ms: int) -> set[str]:
     try:
         for version in range(after + 1, snapshot.version + 1):
             actions = history.actions(version)
-            # What removes a file and what adds one name it in the same words.
+            # `add` and `remove` actions name a file by the same fields.
             added = ({"remove": action["add"]} for action in actions if isinstance(action.get("add"), Mapping))
             places.update(files_left(store, actions), files_left(store, added))
     except VersionNotFound:
@@ -98,10 +99,10 @@ def files_named(snapshot: Snapshot, after: int, cutoff_ms: int) -> set[str]:
 
 
 def dereferenced_files(snapshot: Snapshot, cutoff_version: int | None, oldest_ms: int) -> set[str]:
-    """Where files are that the log once named and no retained version needs, as far as they may be new: `oldest_ms`.
+    """Return the locations of files once named by the log, and required by no retained version.
 
-    What a writer is about to commit is never among them. Looks at the tombstones, and at the commits up to the cutoff
-    that are not older than `oldest_ms`.
+    Files of uncommitted transactions are never included. Reads tombstones, and commits up to the cutoff not older than
+    `oldest_ms`. Thus the result may lack files older than `oldest_ms`.
     """
     store = snapshot.store
     places = set(file_and_vector_places(store, snapshot.tombstones()))

@@ -1,6 +1,6 @@
-"""RESTORE: the table becomes again what it was in an earlier version, by a commit like any other.
+"""RESTORE: returns the table to an earlier version, in an ordinary commit.
 
-Files come back, and go, whole; nothing is copied. Source: delta-protocol.md "Add File and Remove File", "Domain
+Whole files are re-added and removed. Nothing is copied. Source: delta-protocol.md "Add File and Remove File", "Domain
 Metadata", "Identity Columns"; delta-spark's RESTORE (names of parameters and metrics).
 """
 
@@ -48,7 +48,7 @@ _MOST_ATTEMPTS = 20
 
 @dataclass(frozen=True, slots=True)
 class RestoreResult:
-    """What a RESTORE did, by delta-spark's names: numbers of files, sizes in bytes."""
+    """The result of a RESTORE, with delta-spark's names: numbers of files and sizes in bytes."""
 
     table_size_after_restore: int
     num_of_files_after_restore: int
@@ -58,7 +58,7 @@ class RestoreResult:
     restored_files_size: int
 
     def metrics(self) -> dict[str, str]:
-        """The same as operation metrics."""
+        """Return the result as operation metrics."""
         names = {
             "numRestoredFiles": self.num_restored_files,
             "removedFilesSize": self.removed_files_size,
@@ -70,7 +70,7 @@ class RestoreResult:
         return {name: str(value) for name, value in names.items()}
 
     def to_dict(self) -> dict[str, int]:
-        """The fields by their names."""
+        """Return the fields by name."""
         return asdict(self)
 
 
@@ -84,21 +84,28 @@ def restore(
     said: str | None = None,
     user_name: str | None = None,
 ) -> RestoreResult:
-    """Make `table` what it was in `version`, or at `timestamp` (as `Snapshot.load` takes it): rows, schema, settings.
+    """Restore rows, schema and settings of `table` from `version` or `timestamp` (see `Snapshot.load`).
 
-    A time after the last commit is the newest version. `said` is the timestamp as the history is to tell it.
-    Its owner, its in-commit timestamps and how far identity columns and row ids have come stay; a protocol is never
-    weakened. Raises DataFileNotFound where files of then are gone, unless `ignore_missing_files`; VersionNotFound,
-    TimestampOutOfRange, InvalidArgument for neither or both, OperationNotAllowed for an append-only table; the table is
-    unchanged then. What others commit meanwhile is restored over as well: after a number of attempts that they win,
-    ConcurrentWriteException, and at once where files are to come back while a VACUUM deletes some.
+    A time after the last commit means the newest version. The history records `said` instead of `timestamp`, if set.
+    The owner, in-commit timestamps and high-water marks of identity columns and row ids stay. The protocol is never
+    weakened. Concurrent commits of other writers are undone too: RESTORE retries on the newest version. RESTORE changes
+    nothing before an error.
+
+    Raises:
+        DataFileNotFound: If re-added files are missing, unless `ignore_missing_files`.
+        VersionNotFound: If the log does not contain the version.
+        TimestampOutOfRange: If the log starts after the time.
+        InvalidArgument: If neither or both of `version` and `timestamp` are set.
+        OperationNotAllowed: If the table is append-only and files would be removed.
+        ConcurrentWriteException: If other writers won every attempt. Also immediately if a VACUUM is running and files
+            are re-added, unless `ignore_missing_files`.
     """
     if (version is None) == (timestamp is None):
         raise InvalidArgument(
             "name what to restore: a version or a timestamp, and not both", error_class="DELTA_ONEOF_IN_TIMETRAVEL"
         )
     clock = clock or Clock()
-    # What a time after the last commit means stays what it was.
+    # Resolve the time once, so that later attempts restore the same version.
     then = _asked(table, version, timestamp)
     parameters = {"version": str(then.version)}
     if said or timestamp is not None:
@@ -108,7 +115,7 @@ def restore(
         try:
             transaction.commit(OPERATION, parameters, result.metrics(), user_metadata, user_name=user_name)
         except ConcurrentWriteException:
-            # A transaction over many tables sees no other writer.
+            # A multi-table transaction has no winning commits here, so it never retries.
             if attempt == _MOST_ATTEMPTS:
                 raise
             continue
@@ -150,21 +157,21 @@ def _staged(
 
 
 def restored_configuration(now: TableConfiguration, then: TableConfiguration) -> TableConfiguration:
-    """The table as it was `then`; what only ever goes forward comes from `now`."""
+    """Return the configuration of `then`. Values that never decrease come from `now`."""
     past = without_owner(then)
     protocol = _raised(now.protocol, past)
     return TableConfiguration(protocol, _restored_metadata(now, past))
 
 
 def restored_domains(now: Mapping[str, DomainMetadata], then: Mapping[str, DomainMetadata]) -> list[DomainMetadata]:
-    """The actions that make the metadata domains what they were; row ids go on from where they are."""
+    """Return the actions that restore the metadata domains. The row id high-water mark stays."""
     back = [domain for name, domain in then.items() if name != row_tracking.DOMAIN and now.get(name) != domain]
     gone = [domain for name, domain in now.items() if name not in then and name != row_tracking.DOMAIN]
     return [*back, *filter(None, map(without_domain, gone))]
 
 
 def _difference(newest: Snapshot, then: Snapshot) -> tuple[pa.Table, pa.Table]:
-    """The live files that go, and those that come back, all columns of ADD_SCHEMA."""
+    """Return the live files to remove and the files to re-add, with all columns of ADD_SCHEMA."""
     now_files, then_files = newest.files(columns=ADD_SCHEMA.names), then.files(columns=ADD_SCHEMA.names)
     now_keys, then_keys = one_array(file_keys(now_files)), one_array(file_keys(then_files))
     gone = now_files.filter(pc.invert(pc.is_in(now_keys, value_set=then_keys)))
@@ -173,7 +180,7 @@ def _difference(newest: Snapshot, then: Snapshot) -> tuple[pa.Table, pa.Table]:
 
 
 def _raised(protocol: Protocol, past: TableConfiguration) -> Protocol:
-    """`protocol` with what the table's files and settings of then need as well."""
+    """Return `protocol` with the versions and features of the earlier version."""
     versions = with_versions(protocol, past.protocol.min_reader_version, past.protocol.min_writer_version)
     raised = with_features(versions, past.supported_features)
     return protocol if raised == protocol else raised
@@ -202,9 +209,9 @@ def _restored_metadata(now: TableConfiguration, past: TableConfiguration) -> Met
 
 
 def _with_marks(metadata: Metadata, now: TableConfiguration, past: TableConfiguration) -> Metadata:
-    """Identity columns go on from where they are: a value that was given out is not given out again.
+    """Retain high-water marks of identity columns, so that generated values are not generated again.
 
-    A column that was renamed since is known by what it is called in files.
+    A renamed column is identified by its physical name.
     """
     marks = {
         physical_name(column, now.column_mapping_mode): identity.high_water_mark

@@ -1,4 +1,4 @@
-"""A table's history is forgotten: its log begins with the newest version, and holds nothing of what was before.
+"""Deletes the history of a table: the log then starts at the newest version.
 
 Source: delta-protocol.md "Metadata Cleanup", "Checkpoints"; docs/guides/maintenance.md.
 """
@@ -22,13 +22,12 @@ OPERATION = "TRUNCATE HISTORY"
 def truncate_history(
     table: Table, user_metadata: str | None = None, clock: Clock | None = None, user_name: str | None = None
 ) -> list[str]:
-    """Delete of the log of `table` what is before its newest version, whatever its age; the files that went.
+    """Delete all log files of `table` before its newest version, regardless of age. Return the deleted files.
 
-    The newest version is one that this makes, so that its commit says nothing but that. It has a checkpoint before
-    anything goes, from which removals are left out that are older than `delta.deletedFileRetentionDuration`; whatever
-    is cut short leaves it readable. A table with an owner is backfilled first. Reads of an earlier
-    version, and commits on one, fail afterwards. Raises OperationNotAllowed for a table with the feature
-    checkpointProtection, and what commits and checkpoints raise.
+    First commits a new newest version without other actions and writes its checkpoint. The checkpoint omits tombstones
+    older than `delta.deletedFileRetentionDuration`. The table stays readable if the process stops early. A managed
+    table is backfilled first. Later reads of an earlier version, and commits based on an earlier version, fail. Raises
+    OperationNotAllowed for a table with the feature checkpointProtection, and the errors of commits and checkpoints.
     """
     clock = clock or Clock()
     before = Snapshot.open(table)
@@ -54,7 +53,7 @@ def truncate_history(
 
 
 def _sidecars_before(store: ObjectStore, version: int) -> list[str]:
-    """The sidecars of checkpoints that will go; those of a damaged one are left to the cleanup of the log."""
+    """Return the sidecars of checkpoints before `version`. Log cleanup handles sidecars of corrupt checkpoints."""
     found: dict[str, None] = {}
     for at in list_log(store).checkpoints:
         if at.version < version:

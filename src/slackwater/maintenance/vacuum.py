@@ -1,4 +1,4 @@
-"""VACUUM: files that no retained version needs are deleted, and the history says so before and after.
+"""VACUUM: deletes files not required by any retained version, between a START and an END commit.
 
 Source: delta-protocol.md "VACUUM Protocol Check", "Add File and Remove File"; delta-spark's VACUUM (names of
 operations, parameters and metrics, the retention check, LITE).
@@ -27,10 +27,10 @@ from slackwater.storage.store import ObjectMeta, ObjectStore
 from slackwater.transaction.clock import Clock
 
 UNTRACKED_HOURS = 24.0
-"""How old a file is at least, by default, that goes though the log never named it."""
+"""Default minimum age, in hours, of untracked files deleted by VACUUM. The log never named an untracked file."""
 
 _HOUR_MS = 3_600_000
-# Before each batch the log is looked at. Object stores delete a thousand objects by a request, several at once.
+# VACUUM reads the log before each batch. Object stores delete 1000 objects per request, in concurrent requests.
 _BATCH = 20_000
 _BATCH_ON_DISK = 2_000
 _LAST_VACUUM = f"{LOG}/_last_vacuum_info"
@@ -39,13 +39,13 @@ _LAST_VERSION = "latestCommitVersionOutsideOfRetentionWindow"
 
 @dataclass(frozen=True)
 class VacuumRequest:
-    """What a VACUUM is to do.
+    """Options of a VACUUM.
 
-    `retention_hours`: versions that were current so long ago or later stay readable; None: as the table's
-    `delta.deletedFileRetentionDuration` says, and shorter ones are refused while `checks_retention`.
-    `untracked_hours`: files that the log never named stay for so long at least, whatever the retention: they may be
-    those of a writer that has not committed yet. `lite` takes from the log what may go, and does not list the table;
-    `inventory` is taken for the listing. `logs`: whether the history tells of it.
+    `retention_hours`: versions current within this period stay readable. None means the table's
+    `delta.deletedFileRetentionDuration`; shorter periods are rejected if `checks_retention`. `untracked_hours`: minimum
+    age of deleted files never named by the log, regardless of the retention. Such files may belong to a writer before
+    its commit. `lite`: take candidates from the log instead of listing the table. `inventory`: replaces the listing.
+    `logs`: whether the history records the VACUUM.
     """
 
     retention_hours: float | None = None
@@ -61,7 +61,7 @@ class VacuumRequest:
 
 @dataclass(frozen=True)
 class VacuumResult:
-    """What a VACUUM deleted, or in a dry run would: paths relative to the root, sizes in bytes."""
+    """Files deleted by a VACUUM, or found by a dry run: paths relative to the root, sizes in bytes."""
 
     root_url: str
     paths: tuple[str, ...] = ()
@@ -82,20 +82,24 @@ def vacuum(
     table: Table,
     request: VacuumRequest = VacuumRequest(),
     clock: Clock | None = None,
-    deleting: Callable[[int, int], None] = lambda done, total: None,  # noqa: ARG005  (their names are the contract)
+    deleting: Callable[[int, int], None] = lambda done, total: None,  # noqa: ARG005  (the names are the interface)
 ) -> VacuumResult:
-    """Delete the files of `table` that no retained version needs. Killed at any moment, it leaves the table whole.
+    """Delete the files of `table` not required by any retained version. A kill at any time leaves a valid table.
 
-    `deleting` is told before each batch how many of how many files are behind it.
-    The history gets an entry before the first file goes, again every ten minutes, and one when it has ended, also where
-    it failed. What others commit meanwhile is looked at before each batch of files. Raises InvalidArgument for a
-    retention below the table's, UnsupportedFeature for a table whose protocol this package does not write;
-    OperationNotAllowed for a LITE one where the log was cleaned up further than the last VACUUM came; DataFileNotFound
-    where another engine brought files back in the very moment in which they went; StorageError.
+    `deleting` is called before each batch with the number of processed files and the total. The history gets an entry
+    before the first deletion, every ten minutes, and at the end, including a failure. VACUUM reads concurrent commits
+    before each batch. Also raises the errors of a commit.
+
+    Raises:
+        InvalidArgument: If the retention is below the table's retention, or a period is negative.
+        UnsupportedFeature: If this package cannot write the table's protocol.
+        OperationNotAllowed: If `lite` and log cleanup removed commits after the last VACUUM.
+        DataFileNotFound: If another engine re-added files at the moment of their deletion.
+        StorageError: If the store fails.
     """
     clock = clock or Clock()
     snapshot = Snapshot.open(table)
-    # Always, so that `vacuumProtocolCheck` needs nothing more.
+    # Always validate. This also implements `vacuumProtocolCheck`.
     validate_writable(snapshot.protocol, table.root_url)
     asked_ms = _retention_ms(snapshot, request)
     cutoff_ms = clock.now_ms() - asked_ms
@@ -167,7 +171,10 @@ def _listed(store: ObjectStore) -> list[ObjectMeta]:
 
 
 def _named_by_the_log(snapshot: Snapshot, cutoff_version: int | None, retained: frozenset[str]) -> list[ObjectMeta]:
-    """The files that commits up to the cutoff removed, and no earlier VACUUM looked at."""
+    """Return the files removed by commits up to the cutoff and not handled by an earlier VACUUM.
+
+    Raises OperationNotAllowed if log cleanup removed commits after the last VACUUM.
+    """
     store, history = snapshot.store, snapshot.history()
     done = _last_version(store)
     first = 0 if done is None else done + 1
@@ -203,7 +210,7 @@ def _carried_out(
             deleted.update((meta.path, meta) for meta in going)
         log.require_not_named(deleted)
     except BaseException:
-        # The error that is raised matters, not one of saying so.
+        # Raise the original error, not an error of the END commit.
         told.commit_end("FAILED", len(deleted), 0, quietly=True)
         raise
     directories = _remove_empty_directories(store, deleted, plan.abandoned_before_ms)
@@ -214,10 +221,10 @@ def _carried_out(
 
 
 def _remove_empty_directories(store: ObjectStore, paths: Iterable[str], abandoned_before_ms: int) -> int:
-    """How many directories went that have nothing left of what was deleted; in object stores there are none.
+    """Remove directories emptied by the deletion and return their number. Object stores have no directories.
 
-    Those of killed writers go too that had no file left, where nothing in them is newer than `abandoned_before_ms`.
-    The name of one may say what was in it. Writers make theirs again.
+    Also removes directories of killed writers if nothing in the directory is newer than `abandoned_before_ms`, because
+    directory names may reveal data. Writers create missing directories again.
     """
     if store.local_root is None:
         return 0
@@ -228,7 +235,7 @@ def _remove_empty_directories(store: ObjectStore, paths: Iterable[str], abandone
     emptied = {directory.partition("/")[0] for directory in directories}
     directories |= abandoned_directories(store.local_root, emptied, abandoned_before_ms)
     removed = 0
-    # The inner ones first.
+    # Inner directories first.
     for directory in sorted(directories, reverse=True):
         with contextlib.suppress(OSError):
             Path(store.local_root, directory).rmdir()
@@ -237,7 +244,7 @@ def _remove_empty_directories(store: ObjectStore, paths: Iterable[str], abandone
 
 
 def _last_version(store: ObjectStore) -> int | None:
-    """The commit up to which an earlier VACUUM came; None where there was none, or that is not known."""
+    """Return the last version handled by an earlier VACUUM; None if there was none or it is unknown."""
     try:
         node = orjson.loads(store.read(_LAST_VACUUM))
     except (ObjectNotFound, orjson.JSONDecodeError):

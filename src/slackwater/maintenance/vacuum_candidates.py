@@ -1,4 +1,4 @@
-"""Files below a table's root that no retained version needs: what VACUUM may delete, and what it leaves alone.
+"""Candidates of VACUUM: files below a table's root not required by any retained version.
 
 Source: delta-protocol.md "Data Files" (lazy deletion), "Change Data Files"; delta-spark's VACUUM (names that it passes
 over).
@@ -21,7 +21,7 @@ from slackwater.storage.store import HIDDEN, ObjectMeta, ObjectStore
 _CHANGE_DATA = "_change_data"
 _CLUSTER_INDEX = "_delta_index"
 _ICEBERG = "metadata/"
-# Temporary names of some writers go on after the ending.
+# Some writers use temporary names with a further suffix.
 _WRITTEN = (".parquet", ".bin", ".crc")
 
 
@@ -33,12 +33,12 @@ def unneeded_files(
     untracked_ms: int,
     given_up: Callable[[int], Collection[str]],
 ) -> list[ObjectMeta]:
-    """Those of `present` that may go.
+    """Return the files of `present` for deletion, sorted by path.
 
-    A file older than both moments goes where it is not `retained`. One that is older than `expired_ms` alone might
-    be a writer's that has not committed yet: it goes only if the log once named it, or if its name is not one that
-    writers give; `given_up` answers what the log named of files not older than a moment. Moments are in ms since the
-    epoch.
+    A file older than both times is deleted unless it is in `retained`. A file older than `expired_ms` alone may belong
+    to a writer before its commit. Such a file is deleted only if the log named it once, or if no writer uses such
+    names. `given_up` takes a time and returns unreferenced files named by the log, if not older. Times are in
+    milliseconds since the epoch.
     """
     visible = _Visible(snapshot)
     plain, staged = [], []
@@ -59,13 +59,16 @@ def unneeded_files(
 
 
 def _may_be_written(path: str) -> bool:
-    """Return whether writers of tables name data files or deletion vectors so, as far as a name without a dot tells."""
+    """Return whether table writers use such names for data files or deletion vectors.
+
+    A name without a dot is undecidable and returns True.
+    """
     name = path.rpartition("/")[2]
     return "." not in name or any(ending in name for ending in _WRITTEN)
 
 
 class _Visible:
-    """Which names are looked at: hidden ones are somebody else's, but for change data and partitions."""
+    """Selects the names to inspect. Hidden names belong to other programs, except change data and partitions."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         mode, schema = snapshot.column_mapping_mode, snapshot.schema
@@ -84,7 +87,7 @@ class _Visible:
 
 
 def _left_behind(staged: Sequence[ObjectMeta], before_ms: int) -> Iterator[ObjectMeta]:
-    """The files of jobs that ended long ago without tidying up: nothing in their directory is newer."""
+    """Return the files of jobs ended long ago without cleanup. Nothing in their directories is newer."""
     newest: dict[str, int] = {}
     for meta in staged:
         directory = meta.path.partition("/")[0]
@@ -93,9 +96,9 @@ def _left_behind(staged: Sequence[ObjectMeta], before_ms: int) -> Iterator[Objec
 
 
 def abandoned_files(store: ObjectStore, before_ms: int) -> list[ObjectMeta]:
-    """Bytes on a local disk that were never given a name, by a process that was killed, older than `before_ms`.
+    """Return unnamed files on a local disk left by killed processes and older than `before_ms`.
 
-    No listing of the store has them; those in the log's directory are among them.
+    Listings of the store omit such files. Files in the log directory are included.
     """
     if store.local_root is None:
         return []
@@ -118,9 +121,9 @@ def _staged_below(directory: str) -> Iterator[os.DirEntry[str]]:
 
 
 def abandoned_directories(root: str, emptied: Collection[str], before_ms: int) -> set[str]:
-    """The directories below the root that writers gave their files before they were killed, inner ones too.
+    """Return directories below the root created by killed writers, including inner directories.
 
-    Those whose files are gone now, which are `emptied`, and those in which nothing is newer than `before_ms`.
+    The result contains directories in `emptied`, and directories without content newer than `before_ms`.
     """
     found: set[str] = set()
     for directory in Path(root).glob(f"{HIDDEN}*/"):
@@ -137,5 +140,5 @@ def _modified_ms(place: Path) -> float:
 
 
 def below_root(places: Iterable[str]) -> list[str]:
-    """Those of `places` that are relative to the root: others are not this table's to delete."""
+    """Return the relative paths of `places`. Absolute paths are not this table's to delete."""
     return [place for place in places if not is_absolute(place)]

@@ -1,7 +1,7 @@
-"""What a VACUUM and others tell each other by the log while files go: nothing goes that has come back.
+"""Marker commits of VACUUM. They prevent VACUUM from deleting a file re-added by a concurrent commit.
 
-It says that it is at work before it looks, and looks before each batch. Who brings files back and sees the first
-refrains; who has brought them back before is seen by the second.
+VACUUM commits a START marker, then reads the log before each delete batch. A writer that re-adds files aborts if it
+sees the marker. If the writer committed first, VACUUM sees the commit.
 Source: docs/guides/maintenance.md "What may go on meanwhile".
 """
 
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 class ReferencedFiles:
-    """What others commit after `snapshot`; versions that were current at `cutoff_ms` or later are retained."""
+    """Files named by commits after `snapshot`. Versions current at `cutoff_ms` or later are retained."""
 
     def __init__(self, snapshot: Snapshot, cutoff_ms: int) -> None:
         self._first = self._newest = snapshot
@@ -32,14 +32,17 @@ class ReferencedFiles:
         self._named: set[str] = set()
 
     def named(self) -> Collection[str]:
-        """Where the files are that commits since then name, as of now: these stay. Raises as reading the log does."""
+        """Return the locations of files named by the commits so far. VACUUM retains them.
+
+        Raises the errors of reading the log.
+        """
         newest = self._newest.update()
         self._named |= files_named(newest, self._newest.version, self._cutoff_ms)
         self._newest = newest
         return self._named
 
     def require_not_named(self, deleted: Collection[str]) -> None:
-        """Raise DataFileNotFound where a file that is `deleted` came back all the same, between look and deletion."""
+        """Raise DataFileNotFound if a `deleted` file was re-added between the last read of the log and the deletion."""
         named = self.named() if deleted else ()
         gone = [path for path in deleted if path in named]
         if gone:
@@ -53,9 +56,9 @@ class ReferencedFiles:
 
 @dataclass(frozen=True, slots=True)
 class VacuumLogging:
-    """Whether the history tells of a VACUUM, and of whom and what for.
+    """Options of the history entries: whether to write entries, with which user name and metadata.
 
-    `spares_ms` is how old the files at least are that go though the log never named them.
+    `spares_ms` is the minimum age of deleted untracked files, in milliseconds.
     """
 
     logs: bool
@@ -65,7 +68,7 @@ class VacuumLogging:
 
 
 class VacuumMarkers:
-    """The entries of one VACUUM in the history of `snapshot`'s table; `parameters` are those of its beginning."""
+    """History entries of one VACUUM of `snapshot`'s table. `parameters` are the parameters of the START entry."""
 
     def __init__(self, snapshot: Snapshot, telling: VacuumLogging, parameters: Mapping[str, str], clock: Clock) -> None:
         self._snapshot = snapshot
@@ -76,22 +79,28 @@ class VacuumMarkers:
         self._told_ms = 0
 
     def commit_start(self, files: Sequence[ObjectMeta]) -> None:
-        """Say that `files` are about to go. Raises as a commit does."""
+        """Commit the START marker for the deletion of `files`. Raises the errors of a commit."""
         metrics = {
             "numFilesToDelete": str(len(files)),
             "sizeOfDataToDelete": str(sum(meta.size_bytes for meta in files)),
         }
-        # Of the time before the commit: later it may be old already.
+        # Use the time before the commit, because the marker may be old after a slow commit.
         self._told_ms = self._clock.now_ms()
         self._commit(START, self._parameters, metrics)
 
     def renew_start(self, files: Sequence[ObjectMeta]) -> None:
-        """Say again that `files` are about to go, where it was said a while ago."""
+        """Commit the START marker again if the last one is older than SIGN_OF_LIFE_MS.
+
+        Raises the errors of a commit.
+        """
         if self._clock.now_ms() - self._told_ms >= SIGN_OF_LIFE_MS:
             self.commit_start(files)
 
     def commit_end(self, status: str, files: int, directories: int, quietly: bool = False) -> None:
-        """Say how it ended, and how many files and directories went; raises nothing where it is to be quiet."""
+        """Commit the END marker with `status` and the numbers of deleted files and directories.
+
+        Raises the errors of a commit; if `quietly`, a SlackwaterError is only logged.
+        """
         metrics = {"numDeletedFiles": str(files), "numVacuumedDirectories": str(directories)}
         try:
             self._commit(END, {"status": status}, metrics)

@@ -1,1 +1,1 @@
-"""Which rows of a table are together in a file: bins of small files, curves, cubes of clustered tables."""
+"""Data layout: bin packing of small files, space-filling curves, Z-cubes of clustered tables."""

@@ -1,7 +1,7 @@
-"""Which files become one: bins of files of one partition, each about as large as a file shall be.
+"""Bin packing: groups files of one partition into bins of about the target file size.
 
-Two runs over the same table make the same bins, and a run over what another one made makes none: a file remembers how
-full its bin was, since it is smaller than what it was made of.
+The result is deterministic, and compacting a compacted table finds no bins. Because a compacted file is smaller than
+its input files, its tag records the size of its bin.
 Source: delta-spark's OPTIMIZE; delta-protocol.md "Add File and Remove File" (tags).
 """
 
@@ -18,16 +18,16 @@ from slackwater.protocol.properties.byte_sizes import size_in_bytes
 from slackwater.protocol.properties.properties import TARGET_FILE_SIZE, TableProperties
 
 PACKED_BYTES = "PACKED_BYTES"
-"""The tag of a compacted file: the bytes of the files that it was made of, and of those that they were made of."""
+"""The tag of a compacted file: the size in bytes of its original input files, through all compactions."""
 
 GIBIBYTE = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
 class BinPackingOptions:
-    """How large files shall be: those below `min_bytes` are taken, and as many go together as fit `max_bytes`.
+    """Target sizes: files below `min_bytes` are compacted into bins of at most `max_bytes`.
 
-    Files of which more than `max_deleted_ratio` of the rows are deleted are taken whatever their size.
+    Files with a ratio of deleted rows above `max_deleted_ratio` are rewritten regardless of size.
     """
 
     min_bytes: int = GIBIBYTE
@@ -37,7 +37,7 @@ class BinPackingOptions:
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """Files (columns of ADD_SCHEMA) of one partition that are to become one, in the order of their rows."""
+    """Files of one partition to combine (columns of ADD_SCHEMA), in row order."""
 
     partition_values: Mapping[str, str | None]
     files: pa.Table
@@ -45,39 +45,39 @@ class Bin:
 
     @property
     def has_vectors(self) -> bool:
-        """Whether rows of the files are deleted by vectors."""
+        """Return whether any file has a deletion vector."""
         return bool(self.files["deletionVector"].null_count < self.files.num_rows)
 
 
 def packing_of_table(properties: TableProperties) -> BinPackingOptions:
-    """How large files shall be, as the table says. Raises InvalidArgument for a size that is none."""
+    """Return the target sizes in the table properties. Raises InvalidArgument for an invalid size."""
     target = properties.get(TARGET_FILE_SIZE)
     size = None if target is None else size_in_bytes(TARGET_FILE_SIZE, target)
     return BinPackingOptions() if size is None else BinPackingOptions(size, size)
 
 
 def compaction(files: pa.Table, packing: BinPackingOptions) -> list[Bin]:
-    """The bins of OPTIMIZE in a table that is not clustered, of `files` (columns of ADD_SCHEMA)."""
+    """Return the OPTIMIZE bins of `files` (columns of ADD_SCHEMA) in a table without clustering."""
     return bins_of(to_compact(files, packing), packing)
 
 
 def parts_of(each: Bin, packing: BinPackingOptions) -> int:
-    """How many files a bin becomes whose rows are put in another order: each about as large as files shall be."""
+    """Return the number of output files of a bin whose rows are reordered, each about the target size."""
     size: int = sum(each.files["size"].to_pylist())
     return max(1, -(-size // packing.max_bytes))
 
 
 def to_compact(files: pa.Table, packing: BinPackingOptions) -> pa.Table:
-    """Those of `files` (columns of ADD_SCHEMA) that are small, or have many deleted rows."""
+    """Return the small files of `files` (columns of ADD_SCHEMA), and the files with many deleted rows."""
     small = pc.less(pa.array(_weights(files), pa.int64()), packing.min_bytes)
     ratios = pa.array(_deleted_ratios(files), pa.float64())
     return files.filter(pc.or_(small, pc.greater(ratios, packing.max_deleted_ratio)))
 
 
 def bins_of(files: pa.Table, packing: BinPackingOptions, rewrites_single: bool = False) -> list[Bin]:
-    """Bins of `files` (columns of ADD_SCHEMA), partition by partition.
+    """Return bins of `files` (columns of ADD_SCHEMA), partition by partition.
 
-    A file that would be alone stays out, unless it has a deletion vector, or `rewrites_single`.
+    A file alone in its bin is left out, unless the file has a deletion vector, or `rewrites_single`.
     """
     files = in_order(files)
     bins: list[Bin] = []
@@ -93,9 +93,9 @@ def bins_of(files: pa.Table, packing: BinPackingOptions, rewrites_single: bool =
 
 
 def first_fit(weights: Sequence[int], capacity: int) -> list[list[int]]:
-    """The positions of `weights` in bins of `capacity`: each goes to the first one with room for it.
+    """Return bins with the positions of `weights`. Each position is added to the first bin with enough capacity.
 
-    No two bins would fit in one. What is heavier than `capacity` has a bin of its own.
+    No two bins would fit in one. A weight above `capacity` has its own bin.
     """
     bins: list[list[int]] = []
     room = _Room()
@@ -111,7 +111,7 @@ def first_fit(weights: Sequence[int], capacity: int) -> list[list[int]]:
 
 
 class _Room:
-    """How much room each bin has, as a tree of the most room below each node."""
+    """Free capacity of each bin, as a tree with the maximum below each node."""
 
     def __init__(self) -> None:
         self._size = 1
@@ -149,7 +149,7 @@ class _Room:
 
 
 def in_order(files: pa.Table) -> pa.Table:
-    """`files` as their rows came into the table: by row ids where all have them, else by time."""
+    """Return `files` in row order: by row ids if all files have row ids, else by modification time."""
     keys = [("modificationTime", "ascending"), ("path", "ascending")]
     if not files["baseRowId"].null_count:
         keys = [("baseRowId", "ascending")]
@@ -157,7 +157,7 @@ def in_order(files: pa.Table) -> pa.Table:
 
 
 def _partitions(files: pa.Table) -> dict[tuple[tuple[str, str | None], ...], list[int]]:
-    """The rows of `files` by their partition values; an empty text is a null."""
+    """Return the row numbers of `files` by partition values. An empty text is a null."""
     found: dict[tuple[tuple[str, str | None], ...], list[int]] = {}
     for row, pairs in enumerate(files["partitionValues"].to_pylist()):
         key = tuple(sorted((name, value or None) for name, value in pairs or ()))
@@ -166,7 +166,7 @@ def _partitions(files: pa.Table) -> dict[tuple[tuple[str, str | None], ...], lis
 
 
 def _weights(files: pa.Table) -> list[int]:
-    """How full the bin of each file would be with it alone, in bytes."""
+    """Return the weight of each file in bytes: its size or its PACKED_BYTES, the larger."""
     sizes: list[int] = files["size"].to_pylist()
     if files["tags"].null_count == files.num_rows:
         return sizes

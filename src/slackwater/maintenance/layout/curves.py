@@ -1,6 +1,6 @@
-"""Curves through a space of whole numbers: points that are near each other are near each other on the curve, too.
+"""Space-filling curves over whole numbers. Points close on the curve are close in space.
 
-A point has one coordinate a column; its place on the curve is one number, below 2 to the power of `dimensions * bits`.
+A point has one coordinate per column. Its curve position is a number below 2 to the power of `dimensions * bits`.
 Source: Morton 1966 (z-order); Skilling, "Programming the Hilbert curve" (2004).
 """
 
@@ -14,21 +14,23 @@ import numpy.typing as npt
 
 Coordinates = npt.NDArray[np.uint64]
 Curve = Callable[[Sequence[Coordinates], int], Coordinates]
-"""Places of points whose coordinates have so many bits."""
+"""Function that returns curve positions of points, from coordinates of the passed number of bits."""
 
 MOST_BITS = 62
-"""A place on a curve is a number that a signed long can hold."""
+"""Maximum bits of a curve position, so that the position fits a signed long."""
 
 _ONE = np.uint64(1)
 
 
 def bits_of(dimensions: int, most: int = 12) -> int:
-    """How many bits each coordinate may have."""
+    """Return the number of bits per coordinate."""
     return max(1, min(most, MOST_BITS // dimensions))
 
 
 def z_order(points: Sequence[Coordinates], bits: int) -> Coordinates:
-    """The places of `points`, one array of coordinates for each dimension, on the z-curve: their bits take turns.
+    """Return the positions of `points` on the z-curve, by interleaving the bits of the coordinates.
+
+    `points` has one array of coordinates per dimension.
 
     >>> z_order([np.array([0, 0, 1, 1], np.uint64), np.array([0, 1, 0, 1], np.uint64)], bits=1).tolist()
     [0, 1, 2, 3]
@@ -37,7 +39,7 @@ def z_order(points: Sequence[Coordinates], bits: int) -> Coordinates:
 
 
 def hilbert(points: Sequence[Coordinates], bits: int) -> Coordinates:
-    """The places of `points` on the Hilbert curve: two that follow each other differ in one coordinate, by one.
+    """Return the positions of `points` on the Hilbert curve. Successive positions differ by one in one coordinate.
 
     >>> hilbert([np.array([0, 0, 1, 1], np.uint64), np.array([0, 1, 1, 0], np.uint64)], bits=1).tolist()
     [0, 1, 2, 3]
@@ -58,7 +60,7 @@ def hilbert(points: Sequence[Coordinates], bits: int) -> Coordinates:
 
 
 def _undo(x: list[Coordinates], bit: np.uint64) -> None:
-    """Turn the cells below the one of this bit the way that they are passed through."""
+    """Rotate and reflect the cells below the cell of this bit into traversal order."""
     low: Any = bit - _ONE
     for at in range(len(x)):
         is_set = (x[at] & bit).astype(bool)
@@ -69,7 +71,7 @@ def _undo(x: list[Coordinates], bit: np.uint64) -> None:
 
 
 def _interleaved(points: Sequence[Coordinates], bits: int) -> Coordinates:
-    """The bits of all coordinates, the highest of each first."""
+    """Return the interleaved bits of all coordinates, highest bits first."""
     found = np.zeros_like(points[0], dtype=np.uint64)
     for bit in range(bits - 1, -1, -1):
         for point in points:

@@ -1,7 +1,7 @@
-"""Files that still hold columns which the table has dropped, as their footers say.
+"""Finds files with columns dropped from the table, using Parquet footers.
 
-Under column mapping a column is dropped without a file being written again. Source: delta-protocol.md "Column Mapping";
-delta-spark's REORG ... APPLY (PURGE).
+With column mapping, dropping a column does not rewrite files. Source: delta-protocol.md "Column Mapping"; delta-spark's
+REORG ... APPLY (PURGE).
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _THREADS = 16
 
 
 def with_dropped_columns(table: Table, configuration: TableConfiguration, files: pa.Table) -> pa.Table:
-    """Those of `files` (with the column `path`) that hold a column, or a field of a struct, that the table has not.
+    """Return the files of `files` (with the column `path`) with a column or struct field not in the table.
 
-    No file is looked at where the table never dropped one. Raises ObjectNotFound, InvalidArgument and
-    UnsupportedFeature for a file whose columns cannot be told.
+    No file is read if the table never dropped a column. Raises ObjectNotFound, InvalidArgument and UnsupportedFeature
+    for a file whose columns cannot be determined.
     """
     if not _may_have_dropped(configuration):
         return files.slice(0, 0)
@@ -53,7 +53,7 @@ def with_dropped_columns(table: Table, configuration: TableConfiguration, files:
 
 
 def to_purge(table: Table, configuration: TableConfiguration, files: pa.Table) -> pa.Table:
-    """Those of `files` (columns of ADD_SCHEMA) with rows that vectors deleted, or columns that the table dropped."""
+    """Return the files of `files` (columns of ADD_SCHEMA) with deletion vectors or dropped columns."""
     has_vector = pc.is_valid(files["deletionVector"])
     others = files.filter(pc.invert(has_vector))
     dropped = with_dropped_columns(table, configuration, others)["path"].combine_chunks()
@@ -78,7 +78,7 @@ def _columns(store: ObjectStore, path: str) -> pa.Schema:
 
 
 def _holds_more(found: pa.DataType, known: DataType, by_id: bool) -> bool:
-    """Whether a struct in `found` has a field that is not in `known`."""
+    """Return whether a struct in `found` has a field not in `known`."""
     deeper = partial(_holds_more, by_id=by_id)
     if pa.types.is_struct(found) and isinstance(known, StructType):
         mates = [(field, _mate(field, known, by_id)) for field in found]

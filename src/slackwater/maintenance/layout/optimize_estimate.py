@@ -1,4 +1,4 @@
-"""What OPTIMIZE would do to a table, by the rules that it goes by; nothing is done.
+"""Estimates the effect of OPTIMIZE on a table, without changes.
 
 Source: delta-spark's OPTIMIZE; delta-protocol.md "Writer Requirements for Clustered Table".
 """
@@ -18,9 +18,10 @@ from slackwater.scan.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class ExpectedOptimize:
-    """Of `files_before` live files, `rewritten` of `rewritten_bytes` would be written as `written` new ones.
+    """Estimate: OPTIMIZE would rewrite `rewritten` of `files_before` live files as `written` new files.
 
-    Of a table that `is_clustered` the rows would be put in order too, and the number of new files is about that many.
+    The rewritten files have `rewritten_bytes`. In a clustered table (`is_clustered`) rows are also reordered, and
+    `written` is approximate.
     """
 
     files_before: int
@@ -31,14 +32,14 @@ class ExpectedOptimize:
 
     @property
     def files_after(self) -> int:
-        """How many files there would be."""
+        """The number of live files after OPTIMIZE."""
         return self.files_before - self.rewritten + self.written
 
 
 def expected_optimize(snapshot: Snapshot, files: pa.Table) -> ExpectedOptimize:
-    """What OPTIMIZE would do to `files`, all live files of `snapshot` (columns of ADD_SCHEMA), as the table says.
+    """Return the estimate for `files`, all live files of `snapshot` (columns of ADD_SCHEMA), with the table's settings.
 
-    Settings of a session may want other sizes. Raises InvalidArgument for a size that is none, CorruptTable.
+    Session settings may specify other sizes. Raises InvalidArgument for an invalid size, CorruptTable.
     """
     packing = packing_of_table(snapshot.properties)
     clustered_by = [format_column_path(path) for path in clustering_paths(snapshot)]

@@ -1,7 +1,7 @@
-"""Values of columns as whole numbers of a few bits: in which part of a sorted sample a value is.
+"""Maps column values to integers of a few bits: the number of a range in a sorted sample.
 
-The parts are alike full, so columns count alike, whatever their values. Only the order of values matters; where it is
-not told exactly (texts that differ late), nothing is lost but some nearness.
+Ranges contain about equally many values, so columns have equal weight regardless of their values. Only the order of
+values matters. An inexact order (texts with a late difference) only reduces locality.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ _PREFIX_BYTES = 8
 
 @dataclass(frozen=True)
 class Ranges:
-    """The bounds of one column's parts; `skipped` bytes at the start of texts are the same in all of the sample."""
+    """The range bounds of one column.
+
+    `skipped` is the length in bytes of the common prefix of all texts in the sample.
+    """
 
     bounds: npt.NDArray[Any]
     bits: int
@@ -31,7 +34,10 @@ class Ranges:
 
     @staticmethod
     def of(sample: pa.Array, bits: int) -> Ranges:
-        """Parts, at most 2 to the power of `bits` with that of nulls, that are alike full in `sample`."""
+        """Return ranges with about equally many values of `sample`.
+
+        The number of ranges is at most 2 to the power of `bits`, including the range of nulls.
+        """
         present = sample.drop_null()
         has_nulls = len(present) < len(sample)
         skipped = _common_prefix(present) if _is_bytes(present.type) else 0
@@ -40,7 +46,10 @@ class Ranges:
         return Ranges(np.unique(found[at])[1:] if len(found) else found, bits, skipped, has_nulls)
 
     def coordinates(self, values: pa.Array) -> Coordinates:
-        """The part of each value, nulls in the first one; all `bits` are made use of, however few parts there are."""
+        """Return the range number of each value, scaled to all `bits` regardless of the number of ranges.
+
+        Nulls are first.
+        """
         parts = np.zeros(len(values), np.uint64)
         if values.null_count:
             parts[values.is_valid().to_numpy(zero_copy_only=False)] = self._parts(values.drop_null())
@@ -59,7 +68,7 @@ class Ranges:
 
 @dataclass(frozen=True)
 class CurveOrder:
-    """Where rows are on a curve through some columns, and which of the files, that are alike full, a row goes to."""
+    """Row order along a curve through several columns, and the assignment of rows to files of about equal size."""
 
     ranges: Sequence[Ranges]
     bits: int
@@ -68,7 +77,7 @@ class CurveOrder:
 
     @staticmethod
     def of(sample: Sequence[pa.Array], bits: int, curve: Curve, parts: int) -> CurveOrder:
-        """The order by a `sample` of the columns, for `parts` files."""
+        """Return the order for a `sample` of the columns and `parts` files."""
         ranges = [Ranges.of(column, bits) for column in sample]
         order = CurveOrder(ranges, bits, curve, np.zeros(0, np.uint64))
         places = np.sort(order.places(sample))
@@ -76,12 +85,15 @@ class CurveOrder:
         return CurveOrder(ranges, bits, curve, places[at])
 
     def places(self, columns: Sequence[pa.Array]) -> Coordinates:
-        """Where the rows are on the curve."""
+        """Return the positions of rows on the curve."""
         points = [ranges.coordinates(column) for ranges, column in zip(self.ranges, columns, strict=True)]
         return self.curve(points, self.bits)
 
     def parts(self, places: Coordinates) -> npt.NDArray[np.int64]:
-        """Which file each row goes to; rows of one place, where they fill several files, go to all of these in turn."""
+        """Return the file number of each row.
+
+        Rows of one position that fill several files are distributed round-robin.
+        """
         low = np.searchsorted(self.cuts, places, side="left")
         high = np.searchsorted(self.cuts, places, side="right")
         turns = np.arange(len(places)) % (high - low + 1)
@@ -94,7 +106,7 @@ def _is_bytes(kind: pa.DataType) -> bool:
 
 
 def _ordered(values: pa.Array, skipped: int) -> npt.NDArray[Any]:
-    """Numbers in the order of `values`, of which none is null."""
+    """Return numbers in the order of `values`, which contain no nulls."""
     kind = values.type
     if _is_bytes(kind):
         return _leading_bytes(values.cast(pa.large_binary()), skipped)
@@ -109,7 +121,7 @@ def _ordered(values: pa.Array, skipped: int) -> npt.NDArray[Any]:
 
 
 def _leading_bytes(values: pa.Array, skipped: int) -> npt.NDArray[np.uint64]:
-    """The bytes after the first ones as numbers, most significant first; what is shorter ends with zeros."""
+    """Return the bytes after the skipped prefix as big-endian numbers. Shorter texts are padded with zeros."""
     _, offsets, data = values.buffers()
     at = np.frombuffer(offsets, np.int64)[values.offset : values.offset + len(values) + 1]
     content = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)

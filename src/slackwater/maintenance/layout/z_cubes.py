@@ -1,6 +1,6 @@
-"""Which files of a clustered table are clustered next: what came since, and cubes that are not full yet.
+"""Selects the files of a clustered table for the next clustering: new files, and Z-cubes not yet full.
 
-A cube is the files of one clustering. One that is full stays unchanged, so that the work goes by what is new.
+A Z-cube contains the files of one clustering. A full Z-cube stays unchanged, so the cost depends on the new data.
 Source: delta-protocol.md "Writer Requirements for Clustered Table"; delta-spark's tags of files.
 """
 
@@ -25,9 +25,9 @@ HILBERT = "hilbert"
 
 @dataclass(frozen=True, slots=True)
 class CubeRules:
-    """The display names of the clustering columns; a cube of `min_bytes` is full, and new ones get `target_bytes`.
+    """Clustering columns by display name, the size of a full Z-cube (`min_bytes`), and of new ones (`target_bytes`).
 
-    With `takes_all`, full cubes and those by other columns are clustered again.
+    With `takes_all`, full Z-cubes and Z-cubes of other columns are clustered again.
     """
 
     columns: Sequence[str]
@@ -38,9 +38,10 @@ class CubeRules:
 
 @dataclass(frozen=True)
 class CubeWork:
-    """Files (columns of ADD_SCHEMA) that become a cube each, and what there was before.
+    """Bins of files (columns of ADD_SCHEMA), each a future Z-cube, and the input before clustering.
 
-    `cubes` are the sizes in bytes of the files of each old cube that goes on in them, `others` those of other files.
+    `cubes` lists the file sizes in bytes of each old Z-cube in the input. `others` lists the sizes of other input
+    files.
     """
 
     bins: list[Bin] = field(default_factory=list)
@@ -49,7 +50,7 @@ class CubeWork:
 
 
 def clustering_paths(snapshot: Snapshot) -> list[ColumnPath]:
-    """The display names of the clustering columns; none where the table is not clustered. Raises CorruptTable."""
+    """Return the display names of the clustering columns, empty without clustering. Raises CorruptTable."""
     domain = snapshot.domain_metadata.get(clustering.DOMAIN)
     physical = clustering.physical_columns(domain, snapshot.store.root_url)
     display = {found: path for path, found in snapshot.physical_paths.items()}
@@ -57,14 +58,14 @@ def clustering_paths(snapshot: Snapshot) -> list[ColumnPath]:
 
 
 def tags_of(cube_id: str, columns: Sequence[str]) -> dict[str, str]:
-    """The tags of the files of a cube."""
+    """Return the tags of the files of a Z-cube."""
     return {CUBE_ID: cube_id, CUBE_COLUMNS: orjson.dumps(list(columns)).decode(), CUBE_CURVE: HILBERT}
 
 
 def to_cluster(files: pa.Table, rules: CubeRules) -> CubeWork:
-    """What of `files` (columns of ADD_SCHEMA), all live ones of a table, is to be clustered; nothing where all is well.
+    """Return the files to cluster, of all live `files` of a table (columns of ADD_SCHEMA). Empty if nothing is due.
 
-    What another implementation clustered stays unchanged, as the protocol says.
+    Files clustered by another implementation stay unchanged, because the protocol requires this.
     """
     files = in_order(files)
     wanted = orjson.dumps(list(rules.columns)).decode()
@@ -91,14 +92,14 @@ def to_cluster(files: pa.Table, rules: CubeRules) -> CubeWork:
 
 
 def _cube(row: Mapping[str, Any]) -> tuple[str, str | None] | None:
-    """The id of the cube that the file is of, and the columns that it is clustered by."""
+    """Return the Z-cube id of a file and its clustering columns; None without a Z-cube."""
     tags = dict(row["tags"] or ())
     name = tags.get(CUBE_ID)
     return None if row["clusteringProvider"] is None or name is None else (name, tags.get(CUBE_COLUMNS))
 
 
 def _packed(chosen: Sequence[int], sizes: Sequence[int], target: int) -> list[list[int]]:
-    """The files in groups that are each as large as `target` as soon as they can be."""
+    """Return the files in groups. Each group is closed once its size reaches `target`."""
     groups: list[list[int]] = []
     full = target
     for at in chosen:

@@ -1,1 +1,1 @@
-"""A table's log held against itself, against its checksums and against the files that it names."""
+"""Verification of a table: log consistency, checksums and referenced files."""

@@ -1,4 +1,4 @@
-"""The files that a version names: whether they are there, with their sizes, and their deletion vectors whole.
+"""Verifies the files of a version: existence, sizes and deletion vectors.
 
 Source: delta-protocol.md "Data Files", "Deletion Vector Format".
 """
@@ -22,11 +22,14 @@ from slackwater.storage.existence import sizes_of
 from slackwater.storage.path_guard import named_place, named_vector_place
 
 COLUMNS = ("path", "size", "deletionVector", "stats")
-"""What of ADD_SCHEMA the checks need."""
+"""The columns of ADD_SCHEMA required by the checks."""
 
 
 def data_places(table: Table, files: pa.Table, findings: Findings) -> list[str | None]:
-    """Where each of `files` is; None for one that is not to be opened, or cannot be that of a file."""
+    """Return the location of each of `files`; None if the file must not be opened or its path is invalid.
+
+    Adds faults and notes to `findings`.
+    """
     places: list[str | None] = []
     outside = 0
     for path in files["path"].to_pylist():
@@ -47,7 +50,7 @@ def data_places(table: Table, files: pa.Table, findings: Findings) -> list[str |
 
 
 def verify_data_files(table: Table, files: pa.Table, places: Sequence[str | None], findings: Findings) -> list[bool]:
-    """Whether each of `files` is there; that it is, and has the size that the log says, is looked at."""
+    """Return whether each of `files` exists. Adds a fault for a missing file or a size other than in the log."""
     known = [place for place in places if place is not None]
     found = dict(zip(known, sizes_of(table.store, known), strict=True))
     findings.looked("data files", len(known))
@@ -65,7 +68,7 @@ def verify_data_files(table: Table, files: pa.Table, places: Sequence[str | None
 
 
 def verify_deletion_vectors(table: Table, files: pa.Table, findings: Findings) -> None:
-    """The deletion vectors of `files`: magic number, checksum, cardinality, and that they name rows of their files."""
+    """Verify the deletion vectors of `files`: magic number, checksum, cardinality and row indexes within the file."""
     marked = files.append_column("numRecords", record_counts(files)).filter(files["deletionVector"].is_valid())
     here = [_may_be_opened(table, node) for node in marked["deletionVector"].to_pylist()]
     marked = marked.filter(pa.array(here, pa.bool_()))
@@ -78,14 +81,14 @@ def verify_deletion_vectors(table: Table, files: pa.Table, findings: Findings) -
 
 
 def _may_be_opened(table: Table, node: Mapping[str, Any]) -> bool:
-    """Whether a vector is in the table's directory, or files outside of it are looked at too."""
+    """Return whether a vector is in the table's directory, or the table follows outside files."""
     if table.follows_outside:
         return True
     try:
         vector = DeletionVectorDescriptor.from_json(node)
         return vector.storage_type == INLINE or not is_absolute(named_vector_place(table.store, vector))
     except SlackwaterError:
-        # Why it cannot be used is said when it is loaded.
+        # Loading the vector reports the error.
         return True
 
 
@@ -95,7 +98,7 @@ def _bitmaps(
     try:
         yield from load_deletion_vectors(table.store, nodes, table.follows_outside)
     except SlackwaterError:
-        # Together they are read faster, one by one those at fault are told apart.
+        # Reading the vectors together is faster. After an error, read them one by one to find the faulty vectors.
         for path, node in zip(paths, nodes, strict=True):
             try:
                 (bitmap,) = load_deletion_vectors(table.store, [node], table.follows_outside)

@@ -1,4 +1,4 @@
-"""What a verification looked at, and the faults that it found."""
+"""Results of a verification: checked items and faults."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 
 class FaultKind(enum.Enum):
-    """What is at fault."""
+    """Kind of the faulty item."""
 
     GAP = "gap"
     COMMIT = "commit"
@@ -26,7 +26,7 @@ class FaultKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault: `where` is a file (relative to the table's root, if below it) or a version; `says` a sentence."""
+    """A fault: `where` is a version or a file (relative to the table's root if below). `says` is a sentence."""
 
     kind: FaultKind
     where: str
@@ -35,9 +35,9 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The verification of the table at `location` up to `version`; `oldest` is the first version that was looked at.
+    """The verification of the table at `location` up to `version`. `oldest` is the first version checked.
 
-    `looked_at` counts what was, by its name in the plural. `notes`: what was not, and why.
+    `looked_at` maps plural names of items to the number checked. `notes` lists omitted checks and the reasons.
     """
 
     location: str
@@ -50,16 +50,16 @@ class Verification:
 
 @dataclass(slots=True)
 class Findings:
-    """Where checks write down what they see."""
+    """Collector of check results."""
 
     faults: list[Fault] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def looked(self, what: str, number: int = 1) -> None:
-        """So many of `what`, a noun in the plural, were looked at."""
+        """Add `number` to the checked items of kind `what`, a plural noun."""
         self.counts[what] = self.counts.get(what, 0) + number
 
     def fault(self, kind: FaultKind, where: str, says: str) -> None:
-        """Write down a fault."""
+        """Add a fault."""
         self.faults.append(Fault(kind, where, says))

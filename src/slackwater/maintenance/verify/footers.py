@@ -1,7 +1,7 @@
-"""Statistics in the log held against what the footers of the files prove.
+"""Verifies statistics in the log against Parquet footers.
 
-Bounds of whole numbers and days are to hold those of the file. Those of text, decimals and doubles may be written more
-loosely: there only bounds that cannot both be true are a fault. Those of times and 32-bit floats are not judged.
+Bounds of whole numbers and dates must include the bounds of the file. Bounds of text, decimals and doubles may be less
+exact: only contradictory bounds are a fault. Bounds of times and 32-bit floats are not checked.
 Source: delta-protocol.md "Per-file Statistics".
 """
 
@@ -27,7 +27,7 @@ from slackwater.storage.path_guard import open_resolved
 _THREADS = 16
 _EXACT = ("byte", "short", "integer", "long", "date")
 _LOOSE = ("string", "double", "decimal")
-# A column that was a 32-bit float once has bounds of fewer digits.
+# Bounds of a former 32-bit float column have fewer digits.
 _TOLERANCE = 1e-6
 _WHOLE_TEXTS = 1_000_000
 
@@ -35,7 +35,7 @@ _WHOLE_TEXTS = 1_000_000
 def verify_statistics(
     table: Table, configuration: TableConfiguration, files: pa.Table, places: Sequence[str | None], findings: Findings
 ) -> None:
-    """The `stats` of `files`, at `places` (None: left out), against the footers, of which each is read."""
+    """Verify the `stats` of `files` against the footers at `places`. None in `places` skips a file."""
     mode = configuration.column_mapping_mode
     partitions = frozenset(configuration.metadata.partition_columns)
     columns = [leaf for path, leaf in leaf_columns(configuration.schema, mode) if path[0] not in partitions]
@@ -61,7 +61,7 @@ def verify_statistics(
 
 
 def _proven(table: Table, place: str, leaves: StatsLeaves) -> Mapping[str, Any] | str:
-    """The statistics that the footer proves; a text where it cannot be read."""
+    """Return the statistics in the footer, or an error text if the footer cannot be read."""
     store, name = open_resolved(table.store, place)
     try:
         footer, _ = parquet_footer(store, name)
@@ -87,7 +87,7 @@ def _contradictions(
     rows = stats.get("numRecords")
     if rows is not None and rows != proven["numRecords"]:
         yield f"its statistics count {rows} rows, the file has {proven['numRecords']}"
-    # Where rows are deleted, the log may tell of the others alone.
+    # With deleted rows, statistics in the log may cover only the remaining rows.
     is_exact = not has_vector and stats.get("tightBounds", True) is not False
     for leaf in leaves.leaves:
         name = ".".join(leaf.path)
@@ -114,7 +114,7 @@ def _bounds_contradict(
 
 
 def _greater(one: Any, other: Any) -> bool:
-    """Whether `one` is certainly greater; not where one is not known, or they are of different kinds."""
+    """Return whether `one` is certainly greater. False if a value is unknown or the types differ."""
     if one is None or other is None or isinstance(one, bool) or isinstance(other, bool):
         return False
     if isinstance(one, str) and isinstance(other, str):

@@ -1,4 +1,4 @@
-"""A walk through the log, commit by commit: gaps, times, checksums, checkpoints, sidecars and compactions.
+"""Verifies the log commit by commit: gaps, timestamps, checksums, checkpoints, sidecars and compactions.
 
 Source: delta-protocol.md "Delta Log Entries", "Checkpoints", "Log Compaction Files", "In-Commit Timestamps"; the public
 protocol's "Version Checksum File".
@@ -29,7 +29,7 @@ _READ_AT_ONCE = 256
 
 
 class LogWalk:
-    """The log of `store` as `listing` shows it, walked up to version `target`; what is seen goes to `findings`."""
+    """A walk over the log of `store` in `listing`, up to version `target`. Results are added to `findings`."""
 
     def __init__(self, store: ObjectStore, listing: LogListing, target: int, findings: Findings) -> None:
         self._store = store
@@ -47,11 +47,11 @@ class LogWalk:
 
     @property
     def oldest(self) -> int:
-        """The oldest version that the log knows of."""
+        """The oldest version in the log."""
         return min([*self._listing.commits, *self._checkpoints])
 
     def run(self) -> VersionClaim | None:
-        """Walk. The target version, None where the log does not tell it any more.
+        """Walk the log and return the target version; None if the log cannot reconstruct it.
 
         Raises UnsupportedFeature for a version that this package cannot read.
         """
@@ -70,7 +70,7 @@ class LogWalk:
         return told if told is not None and told.version == self._target else None
 
     def _look_for_gaps(self) -> None:
-        """Commits between the oldest and the newest that there is; before the oldest a checkpoint is needed."""
+        """Add faults for gaps between commits, and for commits missing before the oldest without a checkpoint."""
         commits = self._listing.commits
         inside = [version for version in commits if version <= self._target]
         oldest = min(inside, default=None)
@@ -90,7 +90,7 @@ class LogWalk:
             self._findings.fault(FaultKind.GAP, _versions(max(newest, since) + 1, self._target), "commits are missing")
 
     def _commits(self) -> Iterator[tuple[int, ParsedCommit | None]]:
-        """The versions that have a commit or a checkpoint, ascending; the commit where it is there and can be read."""
+        """Yield the versions with a commit or a checkpoint, ascending, with the commit if readable."""
         versions = sorted(v for v in {*self._listing.commits, *self._checkpoints} if v <= self._target)
         for start in range(0, len(versions), _READ_AT_ONCE):
             some = versions[start : start + _READ_AT_ONCE]
@@ -123,7 +123,10 @@ class LogWalk:
             return None
 
     def _next(self, told: VersionClaim | None, version: int, commit: ParsedCommit | None) -> VersionClaim | None:
-        """The version by its commit; None where the log has a hole before it, until the next checkpoint."""
+        """Return the version after `commit`, or None until the next checkpoint.
+
+        None follows an unreadable commit or a gap in the log.
+        """
         if commit is None or (version != 0 if told is None else version != told.version + 1):
             return None
         try:
@@ -151,7 +154,10 @@ class LogWalk:
             self._findings.fault(FaultKind.TIMESTAMP, commit.file.path, says)
 
     def _look_at_checkpoints(self, told: VersionClaim | None, version: int) -> VersionClaim | None:
-        """`told`, held against the checkpoints of the version; where commits do not tell it, what one of them says."""
+        """Compare the version from commits with the checkpoints of the version.
+
+        Return the version from commits, or from a valid checkpoint if commits do not provide the version.
+        """
         for files in self._checkpoints.get(version, ()):
             self._findings.looked("checkpoints")
             if not self._look_at_sidecars(files):
@@ -171,7 +177,7 @@ class LogWalk:
         return told
 
     def _look_at_sidecars(self, files: CheckpointFiles) -> bool:
-        """Whether the sidecars of a checkpoint are there."""
+        """Return whether all sidecars of a checkpoint exist. Adds a fault for a missing sidecar or a different size."""
         try:
             sizes = sidecar_sizes(self._store, files)
         except SlackwaterError as error:
@@ -190,7 +196,7 @@ class LogWalk:
         return are_there
 
     def _note_beginnings(self, told: VersionClaim | None, version: int) -> None:
-        """Keep the version before a compaction until its end."""
+        """Store the version before a compaction for the comparison at its end."""
         if told is not None and any(file.version == version == told.version + 1 for file in self._listing.compacted):
             self._begun[version] = told
 
@@ -250,7 +256,7 @@ class LogWalk:
 
 
 def _is_of_before(data: bytes) -> bool:
-    """Whether this is a checksum as writers had it before it held the metadata; readers do not use it."""
+    """Return whether this is a checksum of the older form without metadata. Readers ignore such checksums."""
     try:
         node = orjson.loads(data)
     except ValueError:
@@ -259,7 +265,7 @@ def _is_of_before(data: bytes) -> bool:
 
 
 def _gaps(versions: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """The first and the last of those that are missing between ascending `versions`, run by run."""
+    """Yield the first and the last missing version of each gap in ascending `versions`."""
     for before, after in itertools.pairwise(versions):
         if after > before + 1:
             yield before + 1, after - 1

@@ -1,4 +1,4 @@
-"""Whether a table is whole: its log, its checksums and the files of a version, without changing anything.
+"""Read-only verification of a table: its log, its checksums and the files of a version.
 
 Source: delta-protocol.md "Delta Log Entries", "Checkpoints", "Data Files"; managed-commits.md "Reading managed-commit
 tables".
@@ -18,11 +18,12 @@ from slackwater.protocol.features.managed_commits import ownership
 
 
 def verify(table: Table, version: int | None = None, footers: bool = False) -> Verification:
-    """What is at fault in `table` up to `version`, by default the newest.
+    """Verify `table` up to `version`, by default the newest, and return the faults.
 
-    The log is walked from its oldest version: gaps, in-commit timestamps, checkpoints and compactions against commits,
-    sidecars, version checksums. Of the version itself: live files with their sizes, deletion vectors; with `footers`
-    their statistics. Memory O(live files). Raises TableNotFound, VersionNotFound, UnsupportedFeature, StorageError.
+    The log is verified from its oldest version: gaps, in-commit timestamps, checkpoints and compactions against
+    commits, sidecars, version checksums. In the version itself: live files with sizes, deletion vectors, and with
+    `footers` also statistics. Memory O(live files). Raises TableNotFound, VersionNotFound, UnsupportedFeature,
+    StorageError.
     """
     listing = table.list_log()
     latest = listing.latest_version
@@ -59,7 +60,7 @@ def _look_at_files(table: Table, told: VersionClaim, footers: bool, findings: Fi
     are_there = verify_data_files(table, files, places, findings)
     verify_deletion_vectors(table, files, findings)
     try:
-        told.configuration.schema  # noqa: B018  (it is parsed when it is asked for)
+        told.configuration.schema  # noqa: B018  (access parses the schema)
     except InvalidSchema as error:
         findings.fault(FaultKind.SCHEMA, f"version {told.version}", str(error))
         return

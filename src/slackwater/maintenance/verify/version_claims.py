@@ -1,4 +1,4 @@
-"""What one part of the log tells of a version, and in what two parts that tell of the same one differ.
+"""A version reconstructed from one part of the log, and the difference between two reconstructions.
 
 Source: delta-protocol.md "Action Reconciliation", "Checkpoints".
 """
@@ -29,7 +29,7 @@ _NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class VersionClaim:
-    """A version as a checkpoint tells it, or commits from version 0 or from a checkpoint on."""
+    """A version reconstructed from a checkpoint, or from commits starting at version 0 or at a checkpoint."""
 
     state: LogState
     base: CheckpointAdds
@@ -37,54 +37,54 @@ class VersionClaim:
 
     @classmethod
     def by_checkpoint(cls, files: CheckpointFiles, store: ObjectStore) -> VersionClaim:
-        """By this checkpoint alone. Raises CorruptCheckpoint, UnsupportedFeature."""
+        """Return the version of this checkpoint alone. Raises CorruptCheckpoint, UnsupportedFeature."""
         _, state = replay(LogSegment(files.version, files, ()), store)
         return cls(state, CheckpointAdds(state.checkpoint, store), store)
 
     @classmethod
     def by_first(cls, commit: ParsedCommit, store: ObjectStore) -> VersionClaim:
-        """By the commit of version 0. Raises CorruptLog, UnsupportedFeature."""
+        """Return the version of the first commit, version 0. Raises CorruptLog, UnsupportedFeature."""
         return cls(replay_first(commit, store), CheckpointAdds(None, store), store)
 
     def after(self, commit: ParsedCommit) -> VersionClaim:
-        """With the next commit. Raises CorruptLog, UnsupportedFeature."""
+        """Return the version after the next commit. Raises CorruptLog, UnsupportedFeature."""
         return VersionClaim(advance_by(self.state, [commit], self.store), self.base, self.store)
 
     def after_compaction(self, file: CommitFile) -> VersionClaim:
-        """With the commits of a compaction, which begins with the next one. Raises CorruptLog, StorageError."""
+        """Return the version after a compaction that starts at the next commit. Raises CorruptLog, StorageError."""
         return VersionClaim(advance(self.state, [file], self.store), self.base, self.store)
 
     @classmethod
     def by_compaction(cls, file: CommitFile, store: ObjectStore) -> VersionClaim:
-        """By a compaction that begins with version 0. Raises as `after_compaction`."""
+        """Return the version of a compaction that starts at version 0. Raises the errors of `after_compaction`."""
         _, state = replay(LogSegment(file.end_version, None, (file,)), store)
         return cls(state, CheckpointAdds(None, store), store)
 
     @property
     def version(self) -> int:
-        """The version."""
+        """The version number."""
         return self.state.version
 
     @property
     def configuration(self) -> TableConfiguration:
-        """Its protocol and metadata."""
+        """The protocol and metadata of the version."""
         return self.state.configuration
 
     def files(self, columns: Sequence[str]) -> pa.Table:
-        """Its live files; `columns` of ADD_SCHEMA. Raises CorruptCheckpoint."""
+        """Return the live files with `columns` of ADD_SCHEMA. Raises CorruptCheckpoint."""
         return LiveFiles(self.base, self.state.newest).read(columns)
 
     def totals(self) -> tuple[int, int | None]:
-        """How many live files it has, and their bytes, None where sizes are missing. Raises CorruptCheckpoint."""
+        """Return the number of live files and their bytes, None if sizes are missing. Raises CorruptCheckpoint."""
         sizes = self.files(["size"])["size"]
         return len(sizes), None if sizes.null_count else pc.sum(sizes, min_count=0).as_py()
 
 
 def difference(found: VersionClaim, expected: VersionClaim) -> str | None:
-    """What `found` says otherwise than `expected`, which the commits tell; None where they agree.
+    """Return the first difference between `found` and `expected`, the version from commits; None if equal.
 
-    Applications' transactions that a checkpoint has forgotten are no difference where the table lets it forget them.
-    Tombstones are not compared: a checkpoint leaves out those that are old. Raises CorruptCheckpoint.
+    A checkpoint may omit expired application transactions if the table permits this. Tombstones are not compared,
+    because checkpoints omit old tombstones. Raises CorruptCheckpoint.
     """
     said = VersionChecksum(found.version, 0, 0, found.configuration)
     about_the_table = contradiction(said, expected.configuration, 0, None)
@@ -125,7 +125,7 @@ def _small_actions_differ(found: LogState, expected: LogState) -> str | None:
 
 
 def _plain(value: Any) -> Any:
-    """A map as Arrow gives it, a list of pairs, as a dict."""
+    """Return a map from Arrow, a list of pairs, as a dict."""
     return dict(value) if isinstance(value, list) else value
 
 
