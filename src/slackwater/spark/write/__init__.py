@@ -1,1 +1,1 @@
-"""From a DataFrame to data files and a commit."""
+"""Writes of a DataFrame: data files and a commit."""

@@ -1,4 +1,4 @@
-"""Rows of a DataFrame in the shape of a table: columns by name in any case, values cast where nothing is lost.
+"""Alignment of a DataFrame's rows with a table: columns by name in any case, lossless casts.
 
 Source: delta-protocol.md "Consistency Between Table Metadata and Data Files".
 """
@@ -24,9 +24,9 @@ from slackwater.sql.lexer import quoted
 
 
 def named_by_position(frame: DataFrame, names: Sequence[str], schema: StructType) -> DataFrame:
-    """`frame` with its columns called `names`, and the parts of structs as those of `schema` at their places.
+    """Return `frame` with the column names `names`, and with struct fields named after `schema` by position.
 
-    A struct with more parts keeps the names of those at its end. One with fewer goes by the names of its parts.
+    A struct with more fields keeps the names of its last fields. A struct with fewer fields keeps all its names.
     """
     found = frame.toDF(*names)
     columns, is_same = [], True
@@ -40,7 +40,7 @@ def named_by_position(frame: DataFrame, names: Sequence[str], schema: StructType
 
 
 def _placed(given: spark_types.DataType, wanted: DataType) -> spark_types.DataType:
-    """The type `given` with the names that `wanted` has at the same places."""
+    """Return the type `given` with the field names of `wanted` at the same positions."""
     if isinstance(given, spark_types.StructType) and isinstance(wanted, StructType) and len(given) >= len(wanted):
         pairs = zip(given.fields, wanted, strict=False)
         placed = [spark_types.StructField(to.name, _placed(f.dataType, to.type), f.nullable) for f, to in pairs]
@@ -54,26 +54,26 @@ def _placed(given: spark_types.DataType, wanted: DataType) -> spark_types.DataTy
 
 
 def aligned_column(given: StructField, wanted: StructField, value: Column | None = None) -> Column:
-    """The column `given` of a frame as the table's `wanted`: same type, fields in the table's order and spelling.
+    """Return the column `given` of a frame in the form of `wanted`, with the table's types and spelling.
 
-    Fields that the value lacks are null. The types fit: see `slackwater.protocol.schema_changes.merge_schema`. `value`
-    stands in for the column of that name.
+    Fields get the table's order. Missing fields are null. The types must fit: see
+    `slackwater.protocol.schema_changes.merge_schema`. `value` replaces the column of this name.
     """
     source = F.col(quoted(given.name)) if value is None else value
     return _as_type(source, given.type, wanted.type).alias(wanted.name)
 
 
 def is_aligned(given: StructField, wanted: StructField) -> bool:
-    """Whether the column `given` of a frame is just what `wanted` is: nothing is to be done to it."""
+    """Return whether the column `given` of a frame already has the form of `wanted`, without any change."""
     same = given.name == wanted.name and str(given.type) == str(wanted.type)
     return same and _same_names(given.type, wanted.type)
 
 
 def merged_value(value: Column, given: DataType, wanted: DataType, present: Column | None) -> Column:
-    """`value` with the fields of `wanted`: those that it lacks are as in `present`, null without one.
+    """Return `value` with the fields of `wanted`. Missing fields come from `present`, null if `present` is None.
 
     A null struct gives null. If `wanted` has fields that `given` lacks and `present` is not null, it gives a struct
-    that keeps those fields, and its other fields are null. Plain values stay unchanged.
+    with those fields of `present`, and its other fields are null. Plain values stay unchanged.
     """
     if not isinstance(given, StructType) or not isinstance(wanted, StructType):
         nested = isinstance(wanted, (ArrayType, MapType)) and isinstance(given, type(wanted))
@@ -94,7 +94,7 @@ def merged_value(value: Column, given: DataType, wanted: DataType, present: Colu
 
 
 def _has_more(wanted: DataType, given: DataType) -> bool:
-    """Whether the struct `wanted` has a field, at any depth of structs, that `given` lacks."""
+    """Return whether the struct `wanted` has a field, at any depth of structs, that `given` lacks."""
     if not isinstance(given, StructType) or not isinstance(wanted, StructType):
         return False
     found = ((target, given.get(target.name)) for target in wanted)
@@ -102,7 +102,7 @@ def _has_more(wanted: DataType, given: DataType) -> bool:
 
 
 def null_column(wanted: StructField) -> Column:
-    """Null for every row, of the column's type."""
+    """Return a column of nulls of the column's type."""
     return F.lit(None).cast(to_spark_type(wanted.type)).alias(wanted.name)
 
 
@@ -142,7 +142,7 @@ def _as_map(value: Column, given: MapType, wanted: MapType) -> Column:
 
 
 def _same_names(given: DataType, wanted: DataType) -> bool:
-    """Whether structs at every depth have the same fields in the same order and spelling."""
+    """Return whether structs at every depth have the same fields in the same order and spelling."""
     if isinstance(given, StructType) and isinstance(wanted, StructType):
         return given.names == wanted.names and all(
             _same_names(g.type, w.type) for g, w in zip(given, wanted, strict=True)

@@ -1,6 +1,6 @@
-"""That texts are not longer than their columns, CHAR(n) and VARCHAR(n), allow.
+"""Length checks for columns of type CHAR(n) and VARCHAR(n).
 
-Source: Spark's CharVarcharUtils.stringLengthCheck, which besides cuts off spaces at the end: here they count.
+Source: Spark's CharVarcharUtils.stringLengthCheck. Unlike Spark, trailing spaces are part of the length.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from slackwater.sql.lexer import quoted
 
 
 def length_checks(schema: StructType) -> list[RowCheck]:
-    """What rows of a table with this schema must satisfy."""
+    """Return the length checks for rows of a table with this schema."""
     checks = []
     for column in schema:
         limits = text_limits(column)

@@ -1,7 +1,7 @@
-"""Values for identity columns, made in the write plan: unique, on the grid, beyond the high-water mark.
+"""Values for identity columns, generated in the write plan: unique, on the grid, beyond the high-water mark.
 
-Partition p of n gives its row number i the value `start + (i * n + p) * step`: no shuffle, no coordination, gaps where
-partitions differ in size. Source: delta-protocol.md "Identity Columns".
+Row i of partition p of n gets the value `start + (i * n + p) * step`. This needs no shuffle and no coordination. Values
+have gaps if partitions differ in size. Source: delta-protocol.md "Identity Columns".
 """
 
 from __future__ import annotations
@@ -22,17 +22,20 @@ _ROW_BITS = 33
 
 
 def with_bounded_partitions(spark: SparkSession, frame: DataFrame) -> tuple[DataFrame, int]:
-    """`frame` in at most so many partitions, and how many: what generated values are interleaved by."""
+    """Return `frame` with a bounded number of partitions, and the bound.
+
+    Generated values are interleaved by the bound.
+    """
     most = max(1, int(spark.conf.get("spark.sql.shuffle.partitions", "200") or 200))
-    # What stands in between keeps Spark from taking this bound in the place of a smaller one that the user set.
+    # The filter keeps Spark from replacing a smaller bound set by the user.
     return frame.filter(F.spark_partition_id() >= 0).coalesce(most), most
 
 
 def identity_values(identity: IdentityColumn, partitions: int, token: str) -> Column:
-    """The next values of the column, for a frame in at most `partitions` partitions.
+    """Return the next values of the column, for a frame with at most `partitions` partitions.
 
-    A value that does not fit into a long fails the job; `token` marks the error as ours. Raises
-    InvariantViolationException where not even the first value fits.
+    A value out of the range of long fails the job. `token` marks the error. Raises InvariantViolationException if the
+    first value is out of range.
     """
     first = next_start(identity)
     row = F.monotonically_increasing_id().bitwiseAND(F.lit((1 << _ROW_BITS) - 1)).cast("decimal(20,0)")
@@ -50,9 +53,9 @@ def identity_values(identity: IdentityColumn, partitions: int, token: str) -> Co
 
 
 def generated_extremes(adds: Sequence[AddFile], columns: Sequence[tuple[IdentityColumn, str]]) -> dict[str, int]:
-    """The last generated value of each column, in the direction of its step, by display name.
+    """Return the last generated value of each column, in the direction of its step, by display name.
 
-    `columns`: the identity and its physical name; the statistics of the files know their bounds exactly.
+    `columns` are identity columns with their physical names. The bounds in the file statistics are exact.
     """
     extremes: dict[str, int] = {}
     stats = [orjson.loads(add.stats or "{}") for add in adds]

@@ -1,4 +1,4 @@
-"""What a table's history says of a write: its operation, with parameters and metrics as delta-spark's.
+"""Operation name, parameters and metrics of a write for the table history, like delta-spark's.
 
 Source: delta-spark's DeltaOperations.Write and DeltaOperations.StreamingUpdate.
 """
@@ -21,7 +21,7 @@ _MODE_NAMES = {"error": "ErrorIfExists", "ignore": "Ignore", "append": "Append",
 
 @dataclass(frozen=True)
 class OperationInfo:
-    """An operation by its name, what it was asked for, and its counts: files, bytes, rows, as text."""
+    """An operation: its name, its parameters, and its metrics (files, bytes, rows) in text form."""
 
     operation: str
     parameters: dict[str, str]
@@ -36,9 +36,9 @@ def described(
     is_new: bool,
     counts_of_where: Mapping[str, int] = MappingProxyType({}),
 ) -> OperationInfo:
-    """The write that `request` asked for, of a table that `is_new` or was there before.
+    """Return the operation of the write `request`, to a new table (`is_new`) or an existing table.
 
-    `counts_of_where`: the metrics of a `replaceWhere`.
+    `counts_of_where` are the metrics of a `replaceWhere`.
     """
     rows = sum(add.num_records or 0 for add in adds)
     size_bytes = sum(add.size for add in adds)
@@ -62,7 +62,7 @@ def described(
         counts |= counts_of_where
     if request.operation is not None:
         return OperationInfo(request.operation, definition_parameters(metadata, request.cluster_by), _texts(counts))
-    # delta-spark tells by what the write was asked to partition, not by what the table is partitioned.
+    # Like delta-spark, the parameter is empty unless the write itself requested partitioning.
     partitioned_by = metadata.partition_columns if request.partition_by else ()
     parameters = {"mode": _MODE_NAMES[request.mode], "partitionBy": _json(partitioned_by)}
     switches = {
@@ -79,7 +79,7 @@ def described(
 
 
 def definition_parameters(metadata: Metadata, clustered_by: Sequence[str]) -> dict[str, str]:
-    """The operation parameters of CREATE TABLE and its kin."""
+    """Return the operation parameters of CREATE TABLE and related operations."""
     return {
         "isManaged": "false",
         **({} if metadata.description is None else {"description": metadata.description}),

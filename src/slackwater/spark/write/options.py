@@ -1,4 +1,4 @@
-"""Writer options: names as delta-spark's, in any case.
+"""Writer options, with the names of delta-spark in any case.
 
 Source: delta-spark's DeltaOptions and session settings.
 """
@@ -30,7 +30,7 @@ _NOT_OF_STREAMS = (
     "partitionoverwritemode",
 )  # fmt: skip
 _MATCHING = ("replaceUsing", "replaceOn")
-# Names with commas between them; what stands in backticks is one name.
+# Names separated by commas; text in backticks is one name.
 _LISTED = re.compile(r"(?:\A|(?<=,))((?:`(?:[^`]|``)*`|[^`,])*)(?=,|\Z)")
 _PARQUET_OPTIONS = ("compression", "maxRecordsPerFile")
 _CODECS = ("none", "uncompressed", "snappy", "gzip", "lzo", "brotli", "lz4", "lz4raw", "lz4_raw", "zstd")
@@ -38,7 +38,7 @@ _CODECS = ("none", "uncompressed", "snappy", "gzip", "lzo", "brotli", "lz4", "lz
 
 @dataclass(frozen=True, slots=True)
 class MicroBatch:
-    """One batch of a streaming query: the id that the query keeps in its checkpoint, the batch's number from 0."""
+    """A batch of a streaming query: the query's id from its checkpoint, and the batch number from 0."""
 
     query_id: str
     batch_id: int
@@ -46,7 +46,7 @@ class MicroBatch:
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """Which rows of the table those of the data replace: where the `columns` are equal, or the condition `on` is true.
+    """The match of data rows with replaced table rows: equal values in `columns`, or the condition `on`.
 
     `target_alias` is the table's name in the condition.
     """
@@ -57,7 +57,7 @@ class Matching:
 
     @property
     def parameters(self) -> dict[str, str]:
-        """What the history says of it."""
+        """The operation parameters for the table history."""
         if self.on is None:
             return {"replaceUsingCols": f"({', '.join(self.columns)})"}
         return {"replaceOnCond": self.on}
@@ -65,11 +65,11 @@ class Matching:
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """One write as it was asked for; `given` are the options as they came.
+    """The requested options of one write. `given` are the options before parsing.
 
-    `assigns`: values are cast as the session's store assignment says. `operation`: the statement that defines
-    the table that these are the first rows of, and `description` what it says of that table. `rows` is how rows travel,
-    as `choose_transport` takes it. `streamed`: rows come as micro-batches, these as `micro_batch`.
+    `assigns`: values are cast by the session's store assignment. `operation` is the statement that defines the table
+    and writes its first rows, `description` the table description of this statement. `rows` is the row transport, see
+    `choose_transport`. `streamed`: the write belongs to a stream. `micro_batch` is its batch.
     """
 
     mode: str
@@ -97,17 +97,17 @@ class WriteOptions:
     micro_batch: MicroBatch | None = None
 
     def is_done(self, snapshot: Snapshot) -> bool:
-        """Whether the log says that the application has done this write before."""
+        """Return whether the log records this write of the application as done."""
         return self.application is not None and self.application.is_reached(snapshot)
 
     @property
     def casts(self) -> bool:
-        """Whether values become those of the table's types; rows that replace its schema bring their own."""
+        """Return whether values are cast to the table's types. Not if the rows replace the table's schema."""
         return self.assigns and not (self.overwrite_schema and self.mode == "overwrite")
 
     @property
     def properties(self) -> dict[str, str]:
-        """What becomes properties of a table that is created: options `delta.…`, and those given as properties."""
+        """The properties of a new table: the options `delta.…` and the explicit properties."""
         named = {name: self.given[name] for name in self.given if name.lower().startswith("delta.")}
         return {**named, **self.own_properties}
 
@@ -126,9 +126,10 @@ def write_options(
     partition_by: Sequence[str] = (),
     cluster_by: Sequence[str] = (),
 ) -> WriteOptions:
-    """The options of one write, with the session's `settings` as defaults.
+    """Return the options of one write. `settings` of the session are the defaults.
 
-    Raises InvalidArgument for an unknown mode, a value that is none, or options that exclude each other.
+    Raises InvalidArgument for an unknown `mode`, for a mistyped name or an invalid value in `options`, or for options
+    that exclude each other.
     """
     given = Options(options)
     given.require_meant()
@@ -176,10 +177,10 @@ def stream_options(
     partition_by: Sequence[str] = (),
     cluster_by: Sequence[str] = (),
 ) -> WriteOptions:
-    """The options of every micro-batch of a query; `output_mode` is append or complete, in any case.
+    """Return the options of every micro-batch of a query. `output_mode` is append or complete, in any case.
 
-    What says which rows are replaced, or counts writes, is the query's own to say: such options have no meaning here,
-    nor has overwriteSchema but in complete mode. Raises InvalidArgument as `write_options`, and for other modes.
+    Options that select replaced rows or count writes are ignored, because the query determines both. overwriteSchema is
+    ignored except in complete mode. Raises InvalidArgument like `write_options`, and for other output modes.
     """
     mode = _OUTPUT_MODES.get(output_mode.lower())
     if mode is None:
@@ -195,7 +196,7 @@ def stream_options(
 
 
 def of_micro_batch(request: WriteOptions, batch: MicroBatch) -> WriteOptions:
-    """The request of one batch, which is done once."""
+    """Return the options of one batch, with the batch as application version, so that the batch is written once."""
     return replace(request, micro_batch=batch, application=ApplicationVersion(batch.query_id, batch.batch_id))
 
 
@@ -240,7 +241,7 @@ def _validate(request: WriteOptions) -> None:
 
 
 def _matching(given: Options) -> Matching | None:
-    """What `replaceUsing` or `replaceOn` say."""
+    """Return the match requested by `replaceUsing` or `replaceOn`."""
     using, on, alias = given.get("replaceUsing"), given.get("replaceOn"), given.get("targetAlias")
     if using is not None and on is not None:
         raise InvalidArgument(
@@ -268,7 +269,7 @@ def _matching(given: Options) -> Matching | None:
 
 
 def _validate_matching(request: WriteOptions, name: str) -> None:
-    """Options that say otherwise which rows are replaced, or that none are."""
+    """Raise InvalidArgument if other options contradict `replaceUsing` or `replaceOn`."""
     if request.mode != "overwrite":
         raise InvalidArgument(
             f"{name} needs mode overwrite, found mode {request.mode}", error_class="DELTA_ILLEGAL_USAGE"
@@ -304,6 +305,6 @@ def _dynamic(settings: SessionSettings, given: Options, mode: str) -> bool:
         )
     if text.lower() == "static" or mode != "overwrite":
         return False
-    # The option beats the session's setting, and a condition given here beats it as well.
+    # The option overrides the session's setting, and so do a condition and overwriteSchema of this write.
     replaces_rows = any(given.get(name) is not None for name in ("replaceWhere", *_MATCHING))
     return not (from_session and (replaces_rows or given.flag("overwriteSchema")))

@@ -1,4 +1,4 @@
-"""What an overwrite removes: the whole table, the partitions that the new rows are in, or the rows of a condition.
+"""Scope of an overwrite: the whole table, the partitions of the new rows, or the rows of a condition.
 
 Source: delta-spark's `replaceWhere` and `partitionOverwriteMode`; delta-protocol.md "Add File and Remove File".
 """
@@ -31,10 +31,10 @@ _FILE = "__slackwater_file_number"
 
 @dataclass(frozen=True)
 class OverwriteScope:
-    """Files that go, as ADD_SCHEMA, and the condition on rows under which they were chosen.
+    """The removed files, with the columns of ADD_SCHEMA, and the row condition that selected them.
 
-    `survivors`: the rows of these files that stay and must be written again; None where every row goes. `deleted`:
-    the rows that go, where some of their files' rows stay.
+    `survivors` are the rows of these files to be copied, None if every row is deleted. `deleted` are the deleted rows
+    of files with survivors, None if every row is deleted.
     """
 
     files: pa.Table
@@ -44,12 +44,12 @@ class OverwriteScope:
 
 
 def whole_table(snapshot: Snapshot) -> OverwriteScope:
-    """Every file of the table."""
+    """Return every file of the table."""
     return OverwriteScope(snapshot.live_files(ADD_SCHEMA.names), Constant(True))
 
 
 def partitions_of(snapshot: Snapshot, adds: Sequence[AddFile], zone: str) -> OverwriteScope:
-    """Every file of a partition that one of `adds` is in."""
+    """Return every file in a partition of `adds`."""
     names = snapshot.metadata.partition_columns
     physical = [snapshot.physical_paths.get((name,), (name,))[0] for name in names]
     keys = {tuple(add.partition_values[p] or None for p in physical) for add in adds}
@@ -65,10 +65,10 @@ def partitions_of(snapshot: Snapshot, adds: Sequence[AddFile], zone: str) -> Ove
 
 
 def rows_where(spark: SparkSession, snapshot: Snapshot, condition: str, way: str | None = None) -> OverwriteScope:
-    """The files that hold rows for which the SQL text `condition` is true, and what of their rows stays.
+    """Return the files with rows that match the SQL text `condition`, and their surviving rows.
 
-    These are read by `way`, as `choose_transport` takes it. Raises InvalidArgument for text that is no condition on
-    this table.
+    `way` is the row transport for reading the rows, see `choose_transport`. Raises InvalidArgument if `condition` is
+    not a condition on this table.
     """
     tracked = row_tracking.is_enabled(snapshot.configuration)
     scan = TableScan(spark, snapshot, ScanOptions(row_tracking=tracked, rows=way))
@@ -89,7 +89,7 @@ def rows_where(spark: SparkSession, snapshot: Snapshot, condition: str, way: str
 
 
 def require_partition_condition(snapshot: Snapshot, condition: str) -> None:
-    """Raise InvalidArgument where the condition of replaceWhere reads other columns than those of the partitions."""
+    """Raise InvalidArgument if the condition of replaceWhere reads columns other than partition columns."""
     partitions = {name.lower() for name in snapshot.metadata.partition_columns}
     read = {path[0] for path in read_columns(condition, snapshot.schema)}
     if others := sorted(name for name in read if name.lower() not in partitions):
@@ -101,15 +101,15 @@ def require_partition_condition(snapshot: Snapshot, condition: str) -> None:
 
 
 def condition_check(condition: str, shows: Sequence[str]) -> RowCheck:
-    """Rows that replace those of `condition` must satisfy it themselves."""
+    """Return the check that new rows match the `condition` of the replaced rows."""
     return RowCheck(f"replaceWhere condition ({condition})", F.expr(condition), shows, "DELTA_REPLACE_WHERE_MISMATCH")
 
 
 def _validate(scan: TableScan, condition: str) -> None:
-    """Let Spark analyse the condition, also where no file would be read by it.
+    """Let Spark analyse the condition, even if no file would be read.
 
-    As that of a join it must be true or false for a row by itself: one that asks for chance has another answer each
-    time it is evaluated, for the rows that go, those that stay and those that come.
+    The condition is analysed in a join, so that it must be deterministic for a row. A random condition would differ in
+    each evaluation: for the deleted rows, the surviving rows and the new rows.
     """
     table = empty_frame(scan.spark, scan.output_schema)
     nothing = scan.spark.range(0).select(F.col("id").alias(_FILE))
@@ -117,7 +117,7 @@ def _validate(scan: TableScan, condition: str) -> None:
 
 
 def partitions_where(scan: TableScan, candidates: pa.Table, condition: str | Column, alias: str = "t") -> pa.Table:
-    """Of files that a condition on partition columns leaves, those whose values make it true, as Spark has it.
+    """Return the candidates whose partition values match a condition on partition columns, evaluated by Spark.
 
     The condition may name the table by `alias`.
     """
@@ -144,7 +144,7 @@ def _spark_schema(snapshot: Snapshot) -> spark_types.StructType:
 
 
 def _typed_columns(snapshot: Snapshot, values: Sequence[dict[str, str | None]], zone: str) -> dict[str, pa.Array]:
-    """The typed values of each partition column, by display name."""
+    """Return the typed values of each partition column, by display name."""
     typed: dict[str, pa.Array] = {}
     for name in snapshot.metadata.partition_columns:
         column = snapshot.schema.get(name)
@@ -162,7 +162,7 @@ def _typed(snapshot: Snapshot, values: Sequence[dict[str, str | None]], zone: st
 
 
 def _keys(snapshot: Snapshot, values: Sequence[dict[str, str | None]], zone: str) -> list[tuple[str, ...]]:
-    """What tells one partition from another: by value, not by the text that a writer chose; NaN is one value."""
+    """Return a key for each partition, by typed value instead of the writer's text. NaN equals NaN."""
     return [tuple(map(repr, row)) for row in _typed(snapshot, values, zone)]
 
 

@@ -1,6 +1,6 @@
-"""Rules of a table as part of the write plan: rows that break one are seen while they are written, and not committed.
+"""Row checks in the write plan: rows that break a table rule are detected during the write, and not committed.
 
-The job itself goes well: one that fails makes Spark print the traces of its tasks wherever it logs.
+The Spark job itself succeeds, because a failed job makes Spark print the traces of its tasks to every log.
 Source: delta-protocol.md "Column Invariants", "CHECK Constraints", "Generated Columns".
 """
 
@@ -34,9 +34,9 @@ NOT_NULL_VIOLATED = "DELTA_NOT_NULL_CONSTRAINT_VIOLATED"
 
 @dataclass(frozen=True)
 class RowCheck:
-    """What every row must satisfy: `holds` must be true, not null. `says` names the rule, `shows` what to show.
+    """A rule for every row: `holds` must be true, not null. `says` names the rule, `shows` the columns for the message.
 
-    `error_class` is that of the error for a row which breaks it.
+    `error_class` is the error class for a row that breaks the rule.
     """
 
     says: str
@@ -46,23 +46,24 @@ class RowCheck:
 
 
 def sql_check(says: str, expression: str, shows: Sequence[str], timed: Callable[[str], str] = str) -> RowCheck:
-    """A check by a SQL text over the table's columns, which must be true; `timed` as in `WriteExpressions`."""
+    """Return a check that SQL text over the table's columns is true. For `timed` see `WriteExpressions`."""
     return RowCheck(f"{says} ({expression})", F.expr(timed(expression)), shows)
 
 
 def not_null_check(path: ColumnPath, schema: StructType) -> RowCheck:
-    """What `path` leads to must not be null; a part of something that is null itself breaks nothing."""
+    """Return a check that the part at `path` is not null. A part inside a null value passes."""
     name = ".".join(path)
     holds = _never_null(F.col(quoted(path[0])), _type_of(schema, path[0]), path[1:])
     return RowCheck(f"NOT NULL constraint of column {name}", holds, (path[0],), NOT_NULL_VIOLATED)
 
 
 class CheckedRows:
-    """Rows that `checks` look at: `frame` is what to write, once, and `require` then says whether a row breaks one.
+    """Rows with `checks`: write `frame` once, then call `require` to find out whether a row breaks a check.
 
-    The answer comes with the end of the job, from the attempts of tasks that counted for it; all rows are in files
-    then, which must not get into the table before it is known. `failing` is the same rows, whose evaluation fails at
-    the first row that breaks one, by an error that `token` marks as ours: for where Spark does not tell.
+    The result arrives at the end of the job, from the successful task attempts only. All rows are in files by then. The
+    files must not be committed before `require` returns. `failing` has the same rows, but its evaluation fails at the
+    first row that breaks a check. `token` marks the error as an error of this write. Use `failing` if Spark reports no
+    result.
     """
 
     def __init__(self, frame: DataFrame, checks: Sequence[RowCheck], token: str) -> None:
@@ -75,14 +76,14 @@ class CheckedRows:
 
     @property
     def _broken(self) -> Column:
-        """Over all rows: what is said of one that breaks a check, an empty text where none does."""
+        """An aggregate over all rows: the message for a row that breaks a check, an empty text if there is none."""
         said = F.coalesce(*(F.when(c.holds, F.lit(None)).otherwise(_says(c)) for c in self._checks))
         return F.coalesce(F.max(said), F.lit("")).alias(_BROKEN)
 
     def require(self, where: str) -> None:
-        """Raise InvariantViolationException, for the table at `where`, if a row that was written breaks a check.
+        """Raise InvariantViolationException for the table at `where` if a written row breaks a check.
 
-        Raises CheckOutcomeUnknown where Spark does not say: a listener's event was dropped or late.
+        Raises CheckOutcomeUnknown if Spark reports no result, because a listener's event was dropped or late.
         """
         broken = "" if self._observation is None else observed(self._observation, _BROKEN)
         if broken is None:
@@ -91,9 +92,9 @@ class CheckedRows:
             raise _violated(where, broken)
 
     def require_after_failure(self, where: str) -> None:
-        """As `require`, where writing has failed: a row that breaks a check may be one that nothing can be made of.
+        """Raise InvariantViolationException after a failed write if a row that breaks a check may be the cause.
 
-        The rows are looked at once more for it. Where that fails too, it says nothing.
+        Evaluates the rows again. Does nothing if this evaluation fails too.
         """
         if not self._checks:
             return
@@ -106,12 +107,12 @@ class CheckedRows:
 
     @property
     def failing(self) -> DataFrame:
-        """The rows, whose evaluation fails where one breaks a check."""
+        """The rows, with an evaluation that fails if a row breaks a check."""
         return _failing(self._plain, self._checks, self._token)
 
 
 class CheckOutcomeUnknown(Exception):
-    """Rows were written, and it is not known whether one breaks a rule."""
+    """Error: rows were written, but the result of their checks is unknown."""
 
 
 def _violated(where: str, broken: str) -> InvariantViolationException:
@@ -124,26 +125,26 @@ def _violated(where: str, broken: str) -> InvariantViolationException:
 def _failing(frame: DataFrame, checks: Sequence[RowCheck], token: str) -> DataFrame:
     if not checks:
         return frame
-    # What depends on the partition is not deterministic, so no optimizer moves it below a join or an aggregate of the
-    # user's, where it would see rows that are not to be written.
+    # Depends on the partition id, so that the filter is not deterministic and the optimizer does not push it below a
+    # join or an aggregate of the user. There, it would check rows that are not written.
     here = F.spark_partition_id() >= F.lit(0)
     tests = [F.when(c.holds & here, F.lit(True)).otherwise(_violation(c, token)) for c in checks]
     return frame.filter(reduce(lambda left, right: left & right, tests))
 
 
 def new_token() -> str:
-    """What marks the errors of one write."""
+    """Return a mark for the errors of one write."""
     return f"{_MARK}:{uuid.uuid4()}:"
 
 
 def marked(token: str) -> str:
-    """What the text of `raise_error` begins with, so that its error is ours."""
+    """Return the prefix for the text of `raise_error` that marks its error as an error of this write."""
     return f"{token}:"
 
 
 @contextmanager
 def violations_named(token: str, where: str) -> Iterator[None]:
-    """Within the block, a job that failed by a check raises InvariantViolationException; other errors pass."""
+    """Raise InvariantViolationException if a job within the block fails because of a check. Other errors pass."""
     try:
         yield
     except PySparkException as error:
@@ -155,7 +156,10 @@ def violations_named(token: str, where: str) -> Iterator[None]:
 
 @contextmanager
 def expressions_named(what: str) -> Iterator[None]:
-    """Within the block, SQL text that Spark cannot make sense of raises InvalidArgument."""
+    """Raise InvalidArgument if Spark cannot parse or resolve SQL text within the block.
+
+    A parse error becomes SqlSyntaxError.
+    """
     try:
         with suppress_spark_errors():
             yield
@@ -167,21 +171,21 @@ def expressions_named(what: str) -> Iterator[None]:
 
 
 def spark_error_text(error: PySparkException) -> str:
-    """The first line of Spark's error, which suggests no name that only this package has given.
+    """Return the first line of Spark's error, without suggestions of internal names.
 
-    Its error class and SQLSTATE are attributes of the error that says it.
+    The error class and SQLSTATE are removed, because the new error has them as attributes.
     """
     line = without_our_names(str(error).strip().splitlines()[0])
     return _STATE.sub("", _CLASS.sub("", line)).rstrip(".")
 
 
 def class_of(error: PySparkException) -> dict[str, Any]:
-    """The error class and the SQLSTATE of Spark's error, for one of ours that stands for it."""
+    """Return the error class and the SQLSTATE of Spark's error, for the error that replaces it."""
     return {"error_class": condition_of(error), "sqlstate": error.getSqlState()}
 
 
 def raised_text(error: PySparkException, mark: str) -> str | None:
-    """What follows `mark` in the text given to `raise_error`, None where the error is another or the text has none."""
+    """Return the text after `mark` in the text of `raise_error`. None for another error or for text without `mark`."""
     if condition_of(error) != _RAISED:
         return None
     parameters = error.getMessageParameters() or {}
@@ -194,7 +198,7 @@ def _violation(check: RowCheck, token: str) -> Column:
 
 
 def _says(check: RowCheck) -> Column:
-    """The text for a row that breaks `check`, which begins with the error class."""
+    """Return the message for a row that breaks `check`, with the error class as prefix."""
     parts = [F.lit(f"{check.error_class}:{check.says} is broken by a row")]
     if check.shows:
         shown = [F.col(quoted(name)).alias(name) for name in check.shows]
@@ -211,7 +215,7 @@ def _type_of(data_type: DataType, name: str) -> DataType:
 
 
 def _never_null(value: Column, data_type: DataType, path: ColumnPath) -> Column:
-    """Whether what `path` leads to inside `value` is never null where its surroundings are not."""
+    """Return whether the part at `path` inside `value` is never null inside a non-null value."""
     if not path:
         return value.isNotNull()
     step, rest = path[0], path[1:]

@@ -1,4 +1,4 @@
-"""From the rows that a user gives to the rows that a table holds: aligned, completed, checked.
+"""Preparation of a user's rows for a table: alignment, generated values, checks.
 
 Source: delta-protocol.md "Generated Columns", "Default Columns", "Identity Columns", "CHECK Constraints", "Column
 Invariants".
@@ -34,9 +34,9 @@ from slackwater.sql.lexer import quoted
 
 @dataclass(frozen=True)
 class PreparedRows:
-    """Rows as the table holds them, which are looked at while they are written.
+    """Rows in the form of the table, checked during the write.
 
-    `token` marks errors of the job that are ours, `generated` are the identity columns filled.
+    `token` marks errors raised by this write's expressions. `generated` are the identity columns with generated values.
     """
 
     checked: CheckedRows
@@ -51,11 +51,12 @@ def prepare_rows(
     extra_checks: Sequence[RowCheck] = (),
     partition_columns: Sequence[str] = (),
 ) -> PreparedRows:
-    """The rows of `frame` in the columns of `schema`, with what the table generates, and looked at by its rules.
+    """Return the rows of `frame` in the columns of `schema`, with generated values and checks.
 
-    Columns of `frame` are matched by name in any case. Rules look at an empty text in one of `partition_columns` as at
-    NULL, because the log stores it so. Raises InvalidArgument where rows bring values for an identity
-    column that is always generated, or an expression of the table makes no sense to Spark.
+    Columns of `frame` are matched by name in any case. `rules` are the table's rules, `extra_checks` further checks.
+    Rules see an empty text in one of `partition_columns` as NULL, because the log stores it as NULL. Raises
+    InvalidArgument if the rows have values for a GENERATED ALWAYS identity column, or if Spark cannot resolve an
+    expression of the table.
     """
     given = from_spark_schema(frame.schema)
     token = new_token()
@@ -87,7 +88,7 @@ def prepare_rows(
     with expressions_named("the table's constraint"):
         ready = CheckedRows(rows, checks, token)
         if checks:
-            # A plan of Connect may answer with the schema it knows; a new column makes the server look at the plan.
+            # The new column makes the server analyse the plan, because Connect may return a cached schema.
             _ = ready.frame.select(F.lit(True)).schema
     return PreparedRows(ready, token, missing)
 
@@ -100,12 +101,12 @@ def prepare_changed_rows(
     recomputed: Mapping[str, Column] | None = None,
     partition_columns: Sequence[str] = (),
 ) -> PreparedRows:
-    """Rows in the columns of `schema` and hidden ones; those `changed` (None: each) are looked at by its rules.
+    """Return rows in the columns of `schema` and hidden columns. Checks apply to the rows `changed` (None: all rows).
 
-    `partition_columns` as `prepare_rows` takes them.
+    For `partition_columns` see `prepare_rows`.
 
-    `recomputed`: for generated columns, by name, the rows whose value is to be computed from their other columns.
-    What was in the table before is not looked at again.
+    `recomputed` maps generated columns by name to the rows with a value recomputed from the other columns. Rows
+    unchanged by the operation are not checked again.
     """
     token = new_token()
     masks = recomputed or {}
@@ -125,7 +126,10 @@ def prepare_changed_rows(
 
 
 def _is_ready(given: StructType, schema: StructType) -> bool:
-    """Whether the rows are in the table's columns already; every call into the JVM that is spared counts."""
+    """Return whether the rows already have the table's columns.
+
+    Then no select is needed, which saves calls into the JVM.
+    """
     if len(given) != len(schema):
         return False
     return all((found := given.get(c.name)) is not None and is_aligned(found, c) for c in schema)
@@ -136,7 +140,7 @@ def _names(columns: Sequence[GeneratedColumn]) -> set[str]:
 
 
 def default_value(column: StructField, rules: WriteExpressions) -> Column | None:
-    """The default of `column` in its type, None where it has none."""
+    """Return the default of `column` in its type, None if there is none."""
     sql = next((d.sql for d in rules.defaults if d.name == column.name), None)
     return None if sql is None else F.expr(rules.timed(sql)).cast(to_spark_type(column.type))
 
@@ -156,12 +160,12 @@ def _generated(column: GeneratedColumn, rules: WriteExpressions) -> Column:
 
 
 def _empty_as_null(schema: StructType, partition_columns: Sequence[str]) -> frozenset[str]:
-    """The text columns among `partition_columns`: the log stores an empty text of theirs as NULL."""
+    """Return the text columns among `partition_columns`, because the log stores their empty texts as NULL."""
     return frozenset(c.name for c in schema if c.name in partition_columns and c.type == STRING)
 
 
 def _with_nulls(frame: DataFrame, names: frozenset[str]) -> DataFrame:
-    """`frame` with NULL instead of an empty text in the columns `names`."""
+    """Return `frame` with NULL instead of an empty text in the columns `names`."""
     return frame.withColumns({name: _not_empty(F.col(quoted(name))) for name in names}) if names else frame
 
 
@@ -188,5 +192,5 @@ def _rule_checks(
 
 
 def _shown(sql: str, schema: StructType) -> tuple[str, ...]:
-    """The top-level columns that `sql` reads, for messages."""
+    """Return the top-level columns read by `sql`, for messages."""
     return tuple(dict.fromkeys(path[0] for path in sorted(read_columns(sql, schema))))

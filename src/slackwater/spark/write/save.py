@@ -1,4 +1,4 @@
-"""`df.write.format("delta").save(path)`: creating, appending to and overwriting a table.
+"""`df.write.format("delta").save(path)`: creates a table, appends to it or overwrites it.
 
 Source: delta-spark's DataFrameWriter options and modes; docs/architecture.md "The life of a write".
 """
@@ -45,7 +45,7 @@ from slackwater.transaction.table.definition import TableDefinition, define_tabl
 from slackwater.transaction.transaction import TableTransaction
 
 _log = logging.getLogger(__name__)
-# A write whose generated identity values another writer took is done again, from its rows on.
+# A write is repeated from its rows on if a concurrent commit used the same identity values.
 _MOST_REWRITES = 20
 _CLOCK = Clock()
 
@@ -60,16 +60,24 @@ def save(
     assigns: bool = False,
     properties: Mapping[str, str] | None = None,
 ) -> CommitResult | None:
-    """Write `frame` to the Delta table at `path`; the commit, None where nothing was to be done.
+    """Write `frame` to the Delta table at `path`. Returns the commit, None if there is nothing to do.
 
-    `mode`: `error` (the default), `append`, `overwrite`, `ignore`. Columns are matched by name in any case. Options
+    `mode`: `error` (the default), `append`, `overwrite`, `ignore`. Columns are matched by name in any case. `options`
     (any case): `mergeSchema`, `overwriteSchema`, `replaceWhere`, `partitionOverwriteMode`, `txnAppId` with
     `txnVersion`, `userMetadata`, `userName`, `dataChange`, `maxRecordsPerFile`, `compression`, `rows`, and `delta.…`
-    properties of a table that is created, as `properties` with any keys are. With `assigns`, values are cast to the
-    types of the table's columns by the session's store assignment, as INSERT does it. Raises
-    TableAlreadyExists, InvalidArgument where columns, partitioning or options do not fit, InvariantViolationException
-    for a row that breaks a rule, OperationNotAllowed, UnsupportedFeature, and DeltaConcurrentModificationException
-    and its kinds: the table is unchanged then. After CommitUnknown it may not be.
+    properties of a new table. `properties` are further properties of a new table, with any keys. `partition_by` and
+    `cluster_by` name its partition and clustering columns. With `assigns`, values are cast to the column types of the
+    table by the session's store assignment, like in INSERT. The table is unchanged after an error, except perhaps after
+    CommitUnknown.
+
+    Raises:
+        TableAlreadyExists: If the table exists and `mode` is `error`.
+        InvalidArgument: If columns, partitioning or options do not fit.
+        InvariantViolationException: If a row breaks a rule of the table.
+        OperationNotAllowed: If the write replaces rows of an append-only table.
+        UnsupportedFeature: If the table or the write needs an unsupported feature.
+        DeltaConcurrentModificationException: If a concurrent commit conflicts; also its subclasses.
+        CommitUnknown: If the outcome of the commit is unknown.
     """
     settings = SessionSettings.of(frame.sparkSession)
     asked = write_options(settings, mode, options or {}, partition_by, cluster_by)
@@ -80,7 +88,7 @@ def save(
 def save_to(
     frame: DataFrame, table: Table, mode: str, options: Mapping[str, Any] | None = None, assigns: bool = False
 ) -> CommitResult | None:
-    """As `save`, to a table that was found already."""
+    """Write `frame` like `save`, to an opened table."""
     settings = SessionSettings.of(frame.sparkSession)
     return _done(frame, table, replace(write_options(settings, mode, options or {}), assigns=assigns), settings)
 
@@ -110,10 +118,10 @@ def save_as_definition(
     description: str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> CommitResult:
-    """Write `frame` as all there is of a table that is new, or as new: the statement `operation`.
+    """Write `frame` as all rows of a new or replaced table, for the statement `operation`, in one commit.
 
-    `begin` gives the transaction that makes the table by its definition. A table that was there keeps its history, and
-    nothing else. One commit. Raises as `save`.
+    `begin` returns the transaction for the table's definition. A replaced table keeps only its history. Raises the
+    errors of `save`.
     """
     settings = SessionSettings.of(frame.sparkSession)
     asked = write_options(settings, "overwrite", options or {}, partition_by, cluster_by)
@@ -125,9 +133,11 @@ def save_as_definition(
 
 
 def begin_definition(table: Table, existing: Snapshot | None, definition: TableDefinition) -> TableTransaction:
-    """The transaction that makes `table`, which is `existing` or new (None), by `definition`.
+    """Return the transaction that defines `table` by `definition`.
 
-    Raises as every commit does.
+    `existing` is the replaced version, None for a new table.
+
+    Raises the errors of any commit.
     """
     replaces, domains = (existing.configuration, existing.domain_metadata) if existing else (None, {})
     defined = define_table(definition, _CLOCK.now_ms(), _CLOCK.new_id, replaces, domains)
@@ -137,12 +147,12 @@ def begin_definition(table: Table, existing: Snapshot | None, definition: TableD
 def save_micro_batch(
     frame: DataFrame, table: Table, request: WriteOptions, settings: SessionSettings
 ) -> CommitResult | None:
-    """Write the rows of one micro-batch, as `save` does; None where the log says that they were written before."""
+    """Write the rows of one micro-batch like `save`. Returns None if the log records the batch as written."""
     return with_auto_compaction(frame.sparkSession, _saved(frame, table, request, settings))
 
 
 def validate_save(frame: DataFrame, table: Table, request: WriteOptions, settings: SessionSettings) -> None:
-    """Raise as `save` where its columns, partitioning or options do not fit the table; nothing is written."""
+    """Raise the errors of `save` if columns, partitioning or options do not fit the table. Writes nothing."""
     snapshot = newest_snapshot(table)
     if snapshot is None:
         _require_free_place(table, request)
@@ -172,12 +182,12 @@ def _saved(frame: DataFrame, table: Table, request: WriteOptions, settings: Sess
             return WriteAttempt(assigned_rows(frame, snapshot, request), snapshot, request, settings).run()
         except DeltaConcurrentModificationException as error:
             newest = newest_snapshot(table)
-            # Where another did this very write, there is nothing left to be done.
+            # Nothing is left to do if a concurrent run of the same application did this write.
             if newest is not None and request.is_done(newest):
                 _log_skipped(newest, request)
                 return None
             moved = isinstance(error, MetadataChangedException) and _only_identity_moved(snapshot, newest)
-            # A stream goes on in the table that another writer created first.
+            # A stream continues in a table created by a concurrent writer.
             moved = moved or (request.streamed and snapshot is None and newest is not None)
             if attempt == _MOST_REWRITES or not moved:
                 raise
@@ -186,7 +196,7 @@ def _saved(frame: DataFrame, table: Table, request: WriteOptions, settings: Sess
 
 
 def _log_skipped(snapshot: Snapshot, request: WriteOptions) -> None:
-    """Say why nothing is written; of a micro-batch its query says it."""
+    """Log why nothing is written. Not for micro-batches, because the query logs them."""
     if request.micro_batch is not None:
         return
     known = request.application
@@ -199,7 +209,7 @@ def _log_skipped(snapshot: Snapshot, request: WriteOptions) -> None:
 
 
 def newest_snapshot(table: Table) -> Snapshot | None:
-    """The newest version of a table, None where there is none."""
+    """Return the newest version of a table, None if there is no table."""
     try:
         return Snapshot.open(table)
     except TableNotFound:
@@ -211,7 +221,7 @@ def _only_identity_moved(snapshot: Snapshot | None, newest: Snapshot | None) -> 
 
 
 def _definition(frame: DataFrame, request: WriteOptions, settings: SessionSettings) -> TableDefinition:
-    """The table that the write creates."""
+    """Return the definition of the table created by the write."""
     schema = without_internal_metadata(as_nullable(from_spark_schema(frame.schema)))
     given = request.properties
     properties = {**settings.properties_beside(given), **given}
@@ -226,7 +236,10 @@ def _create(frame: DataFrame, table: Table, request: WriteOptions, settings: Ses
 
 
 def _require_free_place(table: Table, request: WriteOptions) -> None:
-    """Raise InvalidArgument where rows of plain Parquet files would be hidden; to overwrite them is to replace them."""
+    """Raise InvalidArgument if a new table would hide the rows of plain Parquet files.
+
+    Mode overwrite replaces the files.
+    """
     if request.mode != "overwrite":
         require_no_plain_files(table.store)
 
@@ -234,7 +247,7 @@ def _require_free_place(table: Table, request: WriteOptions) -> None:
 def _fill(
     frame: DataFrame, transaction: TableTransaction, request: WriteOptions, settings: SessionSettings
 ) -> CommitResult:
-    """Commit the table that `transaction` defines, with the rows of `frame` and no others."""
+    """Commit the table defined by `transaction`, with exactly the rows of `frame`."""
     existing = transaction.read_snapshot
     table = transaction.staged.table_after(None if existing is None else existing.configuration)
     if existing is not None:

@@ -1,4 +1,4 @@
-"""What a table becomes when data with more columns is written to it.
+"""Schema evolution for a write of data with more columns.
 
 Source: delta-spark's `mergeSchema` and `withSchemaEvolution`; delta-protocol.md "Column Mapping".
 """

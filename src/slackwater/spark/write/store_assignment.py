@@ -1,7 +1,7 @@
-"""Values in the types of a table's columns: what may be stored in what, and how, so that nothing is lost in silence.
+"""Store assignment: casts values to the types of a table's columns, without silent loss.
 
-Source: delta-spark's UPDATE and MERGE, which cast by `spark.sql.storeAssignmentPolicy`: ANSI allows each of Spark's
-ANSI casts, STRICT those that lose nothing, LEGACY all that Spark knows, as it does them without ANSI.
+Source: delta-spark's UPDATE and MERGE, with casts by `spark.sql.storeAssignmentPolicy`. ANSI allows all ANSI casts of
+Spark, STRICT all lossless casts, LEGACY all casts of Spark, with their non-ANSI results.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _INTEGRAL_DIGITS: dict[type[spark_types.DataType], int] = {
     spark_types.LongType: 19,
 }
 _DECIMAL_DIGITS = _INTEGRAL_DIGITS | {spark_types.LongType: 20}
-"""Of the decimals that Spark takes for integers in rules about types."""
+"""Digits of the decimal types that stand for integers in Spark's type rules."""
 _FRACTIONAL = (spark_types.FloatType, spark_types.DoubleType)
 _DATETIMES = (spark_types.DateType, spark_types.TimestampType, spark_types.TimestampNTZType)
 _PARSED = (spark_types.BooleanType, spark_types.NumericType, *_DATETIMES)
-"""What text is read as: not every text can be."""
+"""Types with casts from text that can fail."""
 _INTERVALS = (spark_types.DayTimeIntervalType, spark_types.YearMonthIntervalType)
 _BY_WIDTH = (*_INTEGRAL_DIGITS, *_FRACTIONAL)
 _EXACT = (*_INTEGRAL_DIGITS, spark_types.DecimalType)
@@ -41,7 +41,7 @@ _OVERFLOW, _MALFORMED = "DELTA_CAST_OVERFLOW_IN_TABLE_WRITE", "CAST_INVALID_INPU
 
 
 class StoreAssignment:
-    """The session's rules for values of other types than their columns'; each is asked once, and only if it matters."""
+    """The session's rules for storing values in columns of other types. Reads the policy once, on first use."""
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session
@@ -52,7 +52,7 @@ class StoreAssignment:
         return str(self._session.conf.get("spark.sql.storeAssignmentPolicy", _ANSI)).upper()
 
     def knows_cast(self, given: spark_types.DataType, wanted: spark_types.DataType) -> bool:
-        """Whether the session's own cast takes such values at all."""
+        """Return whether the session supports a cast between the types."""
         try:
             _ = self._session.range(0).select(F.lit(None).cast(given).cast(wanted)).schema
         except AnalysisException:
@@ -69,13 +69,14 @@ def stored(
     is_column: bool = False,
     fills: bool = False,
 ) -> Column:
-    """`value`, which has the type `given`, in the type `wanted`: its fields in that order and spelling, all nullable.
+    """Return `value` of type `given`, cast to the type `wanted`: its fields in that order and spelling, all nullable.
 
-    `column` names the column in messages. A value that does not fit (a number too large, a text that is no date) fails
-    the job by an error that names the column, see `name_overflow_errors`; under the policy LEGACY it becomes what
-    the session's cast makes of it. Fractions are cut off, or rounded, as Spark does it. `is_column`: `value` is a
-    column itself, and may be evaluated again. `fills`: fields that a struct lacks are NULL, at every depth; else such a
-    value is refused. Raises InvalidArgument where `assignment` does not allow to store such a value in such a column.
+    `column` names the column in messages. A value that does not fit (a number out of range, a malformed date) fails the
+    job with an error for the column, see `name_overflow_errors`. Under the policy LEGACY, the session's cast decides
+    the result instead. Fractions are truncated or rounded like in Spark. `is_column`: `value` is a plain column, so
+    evaluating it repeatedly is cheap. `fills`: missing struct fields become NULL, at every depth; otherwise a value
+    with missing fields is rejected. Raises InvalidArgument if `assignment` does not allow values of this type in the
+    column.
     """
     source, target = _plain(given), _plain(wanted)
     _Storable(assignment, fills).require(source, target, column)
@@ -87,22 +88,22 @@ def stored(
     conversion = _Conversion(column, guarded)
     if is_column:
         return conversion.of(value, source, target)
-    # Inside of a lambda the value is evaluated once, however often it is named.
+    # A lambda, so that the value is evaluated once although the conversion uses it several times.
     return F.transform(F.array(value), lambda one: conversion.of(one, source, target)).getItem(0)
 
 
 def stored_columns(frame: DataFrame, table: spark_types.StructType) -> DataFrame:
-    """`frame` with the values that `table` has a column for in that column's type, by the session's store assignment.
+    """Return `frame` with its values cast to the column types of `table`, by the session's store assignment.
 
-    Columns, and fields at every depth, are found by name in any case, and keep their names and order here; those that
-    only one of both has are left to the writer of the rows. Raises InvalidArgument as `stored`.
+    Columns, and fields at every depth, match by name in any case. They keep their names and order. Columns present on
+    one side only are left to the row writer. Raises the errors of `stored`.
     """
     assignment = StoreAssignment(frame.sparkSession)
     names = [name.lower() for name in frame.columns]
     changed = {}
     for column in frame.schema.fields:
         target = _find(table, column.name)
-        # Of two columns of one name neither can be told from the other: who writes them refuses them.
+        # Duplicate column names are ambiguous; the row writer rejects them.
         if target is None or names.count(column.name.lower()) > 1:
             continue
         given, wanted = _plain(column.dataType), _retyped(_plain(column.dataType), _plain(target.dataType))
@@ -114,7 +115,7 @@ def stored_columns(frame: DataFrame, table: spark_types.StructType) -> DataFrame
 
 
 def _retyped(given: spark_types.DataType, table: spark_types.DataType) -> spark_types.DataType:
-    """`given` with the types of `table` for its parts, as far as both have the same."""
+    """Return `given` with the types of `table` for the common parts."""
     if isinstance(given, spark_types.ArrayType) and isinstance(table, spark_types.ArrayType):
         return spark_types.ArrayType(_retyped(given.elementType, table.elementType))
     if isinstance(given, spark_types.MapType) and isinstance(table, spark_types.MapType):
@@ -129,9 +130,9 @@ def _retyped(given: spark_types.DataType, table: spark_types.DataType) -> spark_
 
 @contextmanager
 def name_overflow_errors(where: str) -> Iterator[None]:
-    """Within the block, a job that failed by a value which its column cannot hold raises ValueDoesNotFit.
+    """Raise ValueDoesNotFit if a job within the block fails because of a value that does not fit its column.
 
-    `where` names the table; other errors pass.
+    `where` names the table. Other errors pass.
     """
     try:
         yield
@@ -194,7 +195,10 @@ def _require_same_fields(
 
 
 def _is_ansi_cast(given: spark_types.DataType, wanted: spark_types.DataType) -> bool:
-    """Source: Spark's `Cast.canAnsiCast`."""
+    """Return whether the policy ANSI allows the cast.
+
+    Source: Spark's `Cast.canAnsiCast`.
+    """
     if isinstance(wanted, spark_types.StringType):
         return True
     if isinstance(given, spark_types.StringType):
@@ -209,7 +213,10 @@ def _is_ansi_cast(given: spark_types.DataType, wanted: spark_types.DataType) -> 
 
 
 def _is_upcast(given: spark_types.DataType, wanted: spark_types.DataType) -> bool:
-    """Source: Spark's `UpCastRule.canUpCast`."""
+    """Return whether the policy STRICT allows the cast.
+
+    Source: Spark's `UpCastRule.canUpCast`.
+    """
     if isinstance(wanted, spark_types.StringType):
         return not isinstance(given, (spark_types.ArrayType, spark_types.MapType, spark_types.StructType))
     if isinstance(given, spark_types.NumericType) and isinstance(wanted, spark_types.NumericType):
@@ -218,11 +225,11 @@ def _is_upcast(given: spark_types.DataType, wanted: spark_types.DataType) -> boo
             return len(widths) == 2 and widths[0] <= widths[1]
         (whole, scale), (room, places) = _decimal_digits(given), _decimal_digits(wanted)
         if isinstance(given, spark_types.DecimalType) and not isinstance(wanted, spark_types.DecimalType):
-            # Not every number of so many digits is one of the integers.
+            # One digit less, because the integer type lacks some numbers of its full number of digits.
             room -= 1
         return whole <= room and scale <= places
     if {type(given), type(wanted)} == {spark_types.LongType, spark_types.TimestampType}:
-        # Spark counts both ways, although the fractions of seconds get lost in one.
+        # Spark allows both directions, although the cast to long loses fractions of seconds.
         return True
     return isinstance(given, _DATETIMES) and isinstance(
         wanted, (spark_types.TimestampType, spark_types.TimestampNTZType)
@@ -230,14 +237,14 @@ def _is_upcast(given: spark_types.DataType, wanted: spark_types.DataType) -> boo
 
 
 def _decimal_digits(exact: spark_types.DataType) -> tuple[int, int]:
-    """How many digits the decimal has, before and after the point, that Spark takes for an exact type."""
+    """Return the digits before and after the point of the decimal type that stands for an exact type in Spark."""
     if isinstance(exact, spark_types.DecimalType):
         return exact.precision - exact.scale, exact.scale
     return _DECIMAL_DIGITS[type(exact)], 0
 
 
 def _may_fail(given: spark_types.DataType, wanted: spark_types.DataType) -> bool:
-    """Whether some value of `given` has no counterpart in `wanted`, where a cast that is not ANSI gives another."""
+    """Return whether some value of `given` has no counterpart in `wanted`, so that a non-ANSI cast changes it."""
     if isinstance(given, spark_types.ArrayType) and isinstance(wanted, spark_types.ArrayType):
         return _may_fail(given.elementType, wanted.elementType)
     if isinstance(given, spark_types.MapType) and isinstance(wanted, spark_types.MapType):
@@ -248,7 +255,7 @@ def _may_fail(given: spark_types.DataType, wanted: spark_types.DataType) -> bool
         return isinstance(wanted, _PARSED)
     if isinstance(wanted, spark_types.NumericType) and given != wanted:
         return isinstance(given, (*_INTERVALS, spark_types.TimestampType)) or _may_overflow(given, wanted)
-    # Seconds of a number may be more than a timestamp holds, or no number.
+    # A number of seconds may be out of a timestamp's range, or NaN.
     return isinstance(given, spark_types.NumericType) and isinstance(wanted, spark_types.TimestampType)
 
 
@@ -261,7 +268,7 @@ def _may_overflow(given: spark_types.DataType, wanted: spark_types.NumericType) 
 
 
 def _whole_digits(given: spark_types.DataType, wanted: spark_types.DataType) -> int:
-    """How many digits before the point a number may have; for floats, more than any type has room for."""
+    """Return the maximum number of digits before the point. For floats, more digits than any type holds."""
     if isinstance(given, spark_types.DecimalType):
         scale = wanted.scale if isinstance(wanted, spark_types.DecimalType) else 0
         # Rounding to a smaller scale may carry into one more digit.
@@ -270,7 +277,7 @@ def _whole_digits(given: spark_types.DataType, wanted: spark_types.DataType) -> 
 
 
 def _room(wanted: spark_types.DataType) -> int:
-    """How many digits before the point always fit, whatever they are."""
+    """Return the number of digits before the point that fit whatever the digits are."""
     if isinstance(wanted, _FRACTIONAL):
         return 1000
     if isinstance(wanted, spark_types.DecimalType):
@@ -279,7 +286,10 @@ def _room(wanted: spark_types.DataType) -> int:
 
 
 def _casts_by_position(given: spark_types.DataType, wanted: spark_types.DataType) -> bool:
-    """Whether Spark's cast, which goes by position and does not look at the keys of maps, does what is wanted."""
+    """Return whether Spark's own cast is right.
+
+    Spark casts structs by position, and does not check map keys for duplicates.
+    """
     if isinstance(given, spark_types.ArrayType) and isinstance(wanted, spark_types.ArrayType):
         return _casts_by_position(given.elementType, wanted.elementType)
     if isinstance(given, spark_types.MapType) and isinstance(wanted, spark_types.MapType):
@@ -294,7 +304,7 @@ def _casts_by_position(given: spark_types.DataType, wanted: spark_types.DataType
 
 @dataclass(frozen=True)
 class _Conversion:
-    """Casts part by part; where they are `guarded`, a value that does not fit is an error that names `column`."""
+    """A cast part by part. If `guarded`, a value that does not fit is an error for `column`."""
 
     column: str
     guarded: bool
@@ -319,7 +329,7 @@ class _Conversion:
             item = self.of(pair.getField("value"), given.valueType, wanted.valueType)
             return F.struct(key.alias("key"), item.alias("value"))
 
-        # Keys that become equal are an error here; a cast of the whole map would keep both.
+        # Rebuilt from entries, so that keys that become equal are an error; a cast of the map would keep both.
         return F.map_from_entries(F.transform(F.map_entries(value), entry))
 
     def _struct(self, value: Column, given: spark_types.StructType, wanted: spark_types.StructType) -> Column:
@@ -344,7 +354,7 @@ class _Conversion:
 def _common_fields(
     given: spark_types.StructType, wanted: spark_types.StructType
 ) -> list[tuple[spark_types.StructField, spark_types.StructField]]:
-    """The fields of `wanted` that `given` has too, each behind its counterpart there."""
+    """Return pairs of fields present in both types, first of `given`, then of `wanted`, in the order of `wanted`."""
     pairs = ((_find(given, target.name), target) for target in wanted.fields)
     return [(source, target) for source, target in pairs if source is not None]
 
@@ -354,7 +364,7 @@ def _find(struct: spark_types.StructType, name: str) -> spark_types.StructField 
 
 
 def _plain(data_type: spark_types.DataType) -> spark_types.DataType:
-    """`data_type` by what it holds: all parts nullable, without comments, lengths of texts and the like."""
+    """Return `data_type` with all parts nullable, without comments, text lengths and other metadata."""
     if isinstance(data_type, spark_types.StructType):
         fields = [spark_types.StructField(f.name, _plain(f.dataType)) for f in data_type.fields]
         return spark_types.StructType(fields)

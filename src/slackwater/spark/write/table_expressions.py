@@ -1,4 +1,4 @@
-"""SQL texts that a table keeps: Spark must understand them, and they must have one value for one row.
+"""Validation of SQL expressions stored in a table: Spark must resolve each, to one value per row.
 
 Source: delta-protocol.md "CHECK Constraints", "Generated Columns", "Default Columns".
 """
@@ -18,10 +18,10 @@ from slackwater.spark.write.row_checks import class_of, expressions_named, spark
 
 
 def validate_constraint(spark: SparkSession, schema: StructType, sql: str, what: str) -> None:
-    """Let pass a condition on one row of a table with `schema`; `what` names it in messages.
+    """Accept a condition on one row of a table with `schema`. `what` names it in messages.
 
-    Raises InvalidArgument for text that Spark does not understand, a value that is no boolean, aggregates, windows,
-    subqueries, and what differs from one evaluation to the next.
+    Raises InvalidArgument if Spark cannot resolve `sql`, if its value is not a boolean, if it has aggregates, windows
+    or subqueries, or if it is not deterministic.
     """
     empty = _empty(spark, schema)
     with expressions_named(what):
@@ -35,15 +35,15 @@ def validate_constraint(spark: SparkSession, schema: StructType, sql: str, what:
 
 
 def validate_generation(spark: SparkSession, schema: StructType, sql: str, data_type: DataType, what: str) -> None:
-    """Let pass an expression that gives a generated column of `data_type`. Raises as `validate_constraint`."""
+    """Accept an expression for a generated column of `data_type`. Raises the errors of `validate_constraint`."""
     with expressions_named(what):
         _require_one_value(spark, _empty(spark, schema), F.expr(sql).cast(to_spark_type(data_type)))
 
 
 def validate_default(spark: SparkSession, sql: str, data_type: DataType, what: str) -> None:
-    """Let pass a default value for a column of `data_type`, which is evaluated once.
+    """Accept a default value for a column of `data_type`. The value is evaluated once.
 
-    It may differ from row to row. Raises InvalidArgument as `validate_constraint`, and where it has no value.
+    It may differ from row to row. Raises InvalidArgument like `validate_constraint`, and if the evaluation fails.
     """
     try:
         with expressions_named(what):
@@ -57,12 +57,12 @@ def validate_default(spark: SparkSession, sql: str, data_type: DataType, what: s
 
 
 def _require_one_value(spark: SparkSession, frame: DataFrame, value: Column) -> None:
-    # A join's condition is where Spark allows least: no aggregate, no window, nothing that depends on chance.
+    # A join, because Spark allows no aggregate, window or non-deterministic expression in a join condition.
     _ = frame.join(spark.range(0).select(F.lit(1).alias("__slackwater_other")), _of_the_row(value)).schema
 
 
 def _of_the_row(value: Column) -> Column:
-    """A condition that holds `value` where no subquery may stand: inside of a lambda."""
+    """Return a condition with `value` inside a lambda, because Spark allows no subquery there."""
     return F.exists(F.array(F.lit(1)), lambda _: value.isNull())
 
 

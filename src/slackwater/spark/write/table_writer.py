@@ -1,4 +1,4 @@
-"""Writing rows for one table: rules, layout and statistics as its protocol and metadata want them.
+"""Row writer of a table: applies the rules, layout and statistics required by its protocol and metadata.
 
 Source: delta-protocol.md "Requirements for Writers"; docs/architecture.md "The life of a write".
 """
@@ -43,14 +43,14 @@ from slackwater.storage.store import ObjectStore
 from slackwater.transaction.table.nested_field_ids import with_nested_field_ids
 
 CHANGE_DATA = "_change_data"
-"""The directory of change data files."""
+"""Directory of change data files."""
 
 
 @dataclass(frozen=True)
 class TableWriter:
-    """The side of a table that rows see: where it is, and what its protocol, metadata and domains ask of them.
+    """The writer for rows of `table`, according to its protocol, metadata and domains.
 
-    They are written by `way`, as `choose_transport` takes it.
+    `way` is the row transport, see `choose_transport`.
     """
 
     table: Table
@@ -80,7 +80,7 @@ class TableWriter:
 
     @cached_property
     def rules(self) -> WriteExpressions:
-        """What every row must satisfy, and what the table generates."""
+        """The checks for every row, and the expressions of generated values."""
         rules = row_rules(self.configuration)
         return rules if self._time is None else self._time.of_rules(rules, self.schema)
 
@@ -89,7 +89,7 @@ class TableWriter:
         return TransactionTime.of(self.table)
 
     def layout(self, hidden: Sequence[str] = ()) -> FileLayout:
-        """How rows become files; `hidden` names columns that go into the files and are not in the schema."""
+        """Return the file layout. `hidden` names columns to write into the files, absent from the schema."""
         clustered = clustering.physical_columns(self.domains.get(clustering.DOMAIN), self.table.root_url)
         identity = [(self._physical(i.name),) for i in self.rules.identity]
         leaves = stats_leaves(
@@ -114,10 +114,11 @@ class TableWriter:
         extra_checks: Sequence[RowCheck] = (),
         change_type: str | None = None,
     ) -> WriteResult:
-        """Write the rows of `frame`, whose columns are matched by name, completed and checked.
+        """Write the rows of `frame`, matched by column name, with generated values and checks.
 
-        With `change_type` the files also serve as change data files. Raises InvariantViolationException for a row
-        that breaks a rule, InvalidArgument for columns that do not fit. Nothing stays behind where it raises.
+        `parquet` are options of the file writer. With `change_type` the files also serve as change data files. After an
+        error, all written files are deleted. Raises InvariantViolationException if a row breaks a rule, InvalidArgument
+        if columns do not fit.
         """
         self._require_own_time(frame.sparkSession)
         ready = prepare_rows(frame, self.schema, self.rules, extra_checks, self.metadata.partition_columns)
@@ -136,9 +137,10 @@ class TableWriter:
         recomputed: Mapping[str, Column] | None = None,
         hidden: Sequence[str] = (),
     ) -> WriteResult:
-        """Write rows of which some are `changed` (None: each), with the columns `hidden`. See `prepare_changed_rows`.
+        """Write rows with the columns `hidden`. `changed` marks the changed rows (None: all rows).
 
-        Raises InvariantViolationException for a changed row that breaks a rule. Nothing stays behind where it raises.
+        See `prepare_changed_rows`. After an error, all written files are deleted. Raises InvariantViolationException if
+        a changed row breaks a rule.
         """
         self._require_own_time(frame.sparkSession)
         ready = prepare_changed_rows(
@@ -147,7 +149,7 @@ class TableWriter:
         return self._write_checked(ready, lambda rows, require: self.rewrite(rows, {}, hidden=hidden, require=require))
 
     def with_kept_ids(self, frame: DataFrame) -> tuple[DataFrame, list[str]]:
-        """`frame` with its KEPT_ROW_ID and KEPT_COMMIT_VERSION under the names that the table has for them, if any.
+        """Return `frame` with its KEPT_ROW_ID and KEPT_COMMIT_VERSION, if any, under the table's own names.
 
         Source: delta-protocol.md "Writer Requirements for Row Tracking".
         """
@@ -167,7 +169,7 @@ class TableWriter:
         hidden: Sequence[str] = (),
         require: Callable[[], None] | None = None,
     ) -> WriteResult:
-        """Write rows that the table holds already into new files, unchanged; `require` as `write_data_files`."""
+        """Write existing rows of the table to new files, unchanged. For `require` see `write_data_files`."""
         files = write_data_files(
             frame,
             self.table.store,
@@ -180,7 +182,7 @@ class TableWriter:
         return WriteResult(files)
 
     def write_changes(self, frame: DataFrame, change_type: str | None, parquet: Mapping[str, str]) -> WriteResult:
-        """Write rows of the table as change data files; without `change_type` they bring their own."""
+        """Write rows of the table as change data files. Without `change_type`, the rows contain their change types."""
         rows, _ = _with_change_type(frame, change_type)
         layout = self.layout([CHANGE_TYPE])
         files = write_data_files(
@@ -189,7 +191,7 @@ class TableWriter:
         return WriteResult(files, None, is_change_data=True)
 
     def _write_checked(self, ready: PreparedRows, write: Callable[..., WriteResult]) -> WriteResult:
-        """What `write` makes of rows and of what is required of them when they are written."""
+        """Call `write` with the rows and with the check to call after the rows are written. Returns its result."""
         where = self.table.root_url
         with name_overflow_errors(where), violations_named(ready.token, where):
             try:
@@ -206,7 +208,7 @@ class TableWriter:
             self._time.require_rules(self.rules, self.schema, spark)
 
     def parquet_options(self, options: Mapping[str, str]) -> dict[str, str]:
-        """The writer's options; the table's own codec where they name none."""
+        """Return the options of the file writer. The default codec is the table's own codec."""
         codec = self.properties.get(COMPRESSION_CODEC)
         return {**({"compression": codec} if codec else {}), **options}
 
@@ -221,7 +223,10 @@ class TableWriter:
         return name if column is None else physical_name(column, self.mode)
 
     def _finish(self) -> Callable[[ObjectStore, str], None] | None:
-        """Parquet ids for what arrays and maps hold, which Spark's writer cannot give."""
+        """Return a step that adds Parquet field ids to array elements and map entries, because Spark's writer cannot.
+
+        None unless IcebergCompatV2 is active.
+        """
         if iceberg_compat.active_version(self.configuration) != 2:
             return None
         return with_nested_field_ids(self.schema, self.mode)
@@ -229,9 +234,9 @@ class TableWriter:
 
 @dataclass(frozen=True)
 class WriteResult:
-    """Files that are written and not committed; `metadata` is new where identity columns moved on.
+    """Files written and not committed. `metadata` is the new metadata if identity columns advanced, else None.
 
-    `is_optimized`: rows were dealt anew for the files to be fewer.
+    `is_optimized`: the rows were repartitioned before writing, for fewer files.
     """
 
     files: WrittenFiles
@@ -241,12 +246,12 @@ class WriteResult:
 
     @property
     def adds(self) -> list[AddFile]:
-        """The files to add; none where they are change data files."""
+        """The files to add. Empty for change data files."""
         return [] if self.is_change_data else self.files.adds
 
     @property
     def num_rows(self) -> int:
-        """How many rows were written."""
+        """The number of rows written."""
         return sum(add.num_records or 0 for add in self.files.adds)
 
     @property

@@ -1,4 +1,4 @@
-"""One attempt to write rows to a table that is there: what it becomes, the files, the commit.
+"""Attempt to write rows to an existing table: its new configuration, the files, the commit.
 
 Source: delta-spark's WriteIntoDelta; docs/architecture.md "The life of a write".
 """
@@ -65,7 +65,7 @@ OPTIMIZED = "slackwater.optimizedWrite"
 
 
 class WriteAttempt:
-    """One attempt to append to a table, or to overwrite it, as of `snapshot`."""
+    """An attempt to append to a table, or to overwrite it, based on `snapshot`."""
 
     def __init__(self, frame: DataFrame, snapshot: Snapshot, request: WriteOptions, settings: SessionSettings) -> None:
         validate_writable(snapshot.protocol, snapshot.table.root_url)
@@ -88,11 +88,11 @@ class WriteAttempt:
 
     @property
     def configuration(self) -> TableConfiguration:
-        """The table after this write."""
+        """The table's configuration after this write."""
         return self._rows.configuration
 
     def run(self) -> CommitResult:
-        """Write the files and commit them; they go again where the commit certainly did not land."""
+        """Write the files and commit them. Deletes the files if the commit failed without effect."""
         request, transaction = self._request, self._transaction
         if request.application is not None:
             transaction.application_version(request.application.app_id)
@@ -116,14 +116,16 @@ class WriteAttempt:
         return commit_rows(transaction, request, written, self._rows.metadata, counts)
 
     def validate_mode(self) -> None:
-        """Raise OperationNotAllowed where rows are to be replaced in a table that only grows."""
+        """Raise OperationNotAllowed if the write replaces rows of an append-only table."""
         if self._request.mode == "overwrite" and self._request.data_change:
             validate_not_append_only(self._rows.configuration)
 
     def _write(self, written: list[WriteResult]) -> Mapping[str, int]:
-        """Write the files and stage their actions; `written` grows as files come into being.
+        """Write the files and stage their actions.
 
-        Returns what the history says of the rows of a `replaceWhere` beside other writes.
+        Appends each result to `written` immediately, for cleanup after an error.
+
+        Returns the row metrics of `replaceWhere` for the table history, empty for other writes.
         """
         request, transaction, rows = self._request, self._transaction, self._rows
         checks, replaced, change_type = [], None, None
@@ -161,7 +163,7 @@ class WriteAttempt:
         return {**deleted, "numCopiedRows": copied, "numAddedChangeFiles": len(transaction.staged.change_files)}
 
     def _evolved(self) -> TableConfiguration:
-        """The table after this write, supporting what its metadata asks for."""
+        """Return the table's configuration after this write, with the features required by its metadata."""
         request, snapshot, old = self._request, self._snapshot, self._snapshot.metadata
         if request.overwrite_schema:
             schema = as_nullable(self._given)
@@ -181,7 +183,7 @@ class WriteAttempt:
         return table
 
     def _clustered(self, table: TableConfiguration) -> DomainMetadata | None:
-        """The domain of the clustering columns of `table`, after this write; None where it does not change."""
+        """Return the domain of the clustering columns of `table` after this write, None if unchanged."""
         request, snapshot = self._request, self._snapshot
         old = snapshot.domain_metadata.get(clustering.DOMAIN)
         current = clustering_columns(snapshot)
@@ -201,7 +203,9 @@ class WriteAttempt:
         return None if old is not None and new.configuration == old.configuration else new
 
     def _require_partition_columns(self) -> None:
-        """Rows belong to a partition by their own word, unless the table computes it."""
+        """Raise InvalidArgument if the data lacks a partition column that the table neither generates nor has a default
+        for.
+        """
         missing = [name for name in self._snapshot.metadata.partition_columns if self._given.get(name) is None]
         if not missing:
             return
@@ -216,7 +220,7 @@ class WriteAttempt:
                 )
 
     def _require_same_rows(self, adds: Sequence[AddFile]) -> None:
-        """Rows that are only rearranged are as many as before."""
+        """Raise InvalidArgument if a rearranging write (`dataChange` false) changes the number of rows."""
         removes = self._transaction.staged.removes
         before = [num_records_of(r.stats) for r in removes]
         deleted = sum(r.deletion_vector.cardinality for r in removes if r.deletion_vector)
@@ -232,7 +236,10 @@ class WriteAttempt:
 def _clustering_domain(
     table: TableConfiguration, columns: Sequence[ColumnPath], required: bool
 ) -> DomainMetadata | None:
-    """The domain for `columns` of `table`; None where there are none, or they need not and cannot be."""
+    """Return the clustering domain for `columns` of `table`.
+
+    None without columns. If `columns` cannot be clustered, None unless `required`, else raises InvalidArgument.
+    """
     if not columns:
         return None
     try:
@@ -244,7 +251,7 @@ def _clustering_domain(
 
 
 def assigned_rows(frame: DataFrame, snapshot: Snapshot, request: WriteOptions) -> DataFrame:
-    """The rows with values of the table's types, where the write casts them."""
+    """Return the rows, cast to the types of the table if the write uses store assignment."""
     if not request.casts:
         return frame
     table = snapshot.configuration
@@ -256,7 +263,7 @@ def assigned_rows(frame: DataFrame, snapshot: Snapshot, request: WriteOptions) -
 def write_rows(
     rows: TableWriter, frame: DataFrame, request: WriteOptions, settings: SessionSettings, *checks: Any
 ) -> WriteResult:
-    """Write new rows; where the write is optimized they are dealt anew, so that files are fewer and alike large."""
+    """Write new rows. An optimized write repartitions the rows first, for fewer files of similar size."""
     wanted = request.optimizes_write if request.optimizes_write is not None else settings.optimizes_write
     if wanted is None:
         wanted = rows.properties.flag(OPTIMIZE_WRITE)
@@ -276,7 +283,10 @@ def commit_rows(
     metadata: Metadata,
     counts_of_where: Mapping[str, int] = MappingProxyType({}),
 ) -> CommitResult:
-    """Commit the files; they go again where the commit certainly did not land. The last two as in `described`."""
+    """Commit the files. Deletes the files if the commit failed without effect.
+
+    `metadata` and `counts_of_where` are the parameters of `described`.
+    """
     for rows in written:
         transaction.add(rows.adds, fresh=True)
     adds, removes = transaction.staged.adds, transaction.staged.removes

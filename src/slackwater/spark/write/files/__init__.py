@@ -1,1 +1,1 @@
-"""Rows into data files: who writes them, where they are until they are committed, whether they are all there."""
+"""Data files of a write: transports, staging until the commit, and the check of row counts."""

@@ -1,6 +1,6 @@
-"""Data files that executors write themselves, in Python: where Spark has no connector for the table's store.
+"""Data files written by PyArrow on the executors, for stores without a Spark connector.
 
-Only files of tasks that ended well are told of; what a failed, repeated or speculative one left belongs to no table.
+Only successful tasks report files. Files left by failed, repeated or speculative tasks belong to no table.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from slackwater.storage.store import ObjectStore
 
 _FILES = "path string, size_bytes long, modified_ms long, num_rows long, texts array<string>, footer binary"
 CODEC = "spark.sql.parquet.compression.codec"
-"""The setting of the session that names the codec of Parquet files."""
+"""The session's setting for the codec of Parquet files."""
 _TOLD = re.compile(r"slackwater\.errors\.(\w+): (.*)")
 
 
@@ -42,18 +42,18 @@ def write_arrow_files(
     partitions: Sequence[str],
     options: Mapping[str, Any],
 ) -> list[WrittenFile]:
-    """Write the rows of `frame` as files below `directory` of the store.
+    """Write the rows of `frame` to files below `directory` of the store.
 
-    Its columns `directories`, texts, name the partition of a row, whose columns in the table are `partitions`; all
-    others go into the files. Raises InvalidArgument for an option that cannot be followed, and what went wrong in a
-    task as it was raised there.
+    The text columns `directories` of `frame` name a row's partition. `partitions` are the names of these columns in the
+    table. All other columns are written to the files. Raises InvalidArgument for an unsupported option. Raises the
+    original error if a task fails.
     """
     spark = frame.sparkSession
     schema = frame.schema
     columns = spark_types.StructType([field for field in schema.fields if field.name not in directories])
     codec, most = options_of(options, spark.conf.get(CODEC, None) or "snappy")
     form = FileFormat(to_arrow_schema(columns), directories, partitions, codec, most, spark_footer(spark, columns))
-    # One file is open at a time.
+    # Sorted, so that a task has only one open file.
     rows = frame.sortWithinPartitions(*map(quoted, directories)) if directories else frame
     try:
         return files_of(mapped_in_arrow(rows, _writer(store, directory, form), _FILES).toArrow())
@@ -75,7 +75,7 @@ def _writer(
 
 
 def raised_in_a_task(error: Exception) -> errors.SlackwaterError | None:
-    """The error of this package that a Python worker ended with, None where it was another one."""
+    """Return the Slackwater error that ended a Python worker, None for other errors."""
     told = _TOLD.findall(str(error))
     kind = getattr(errors, told[-1][0], None) if told else None
     if not (isinstance(kind, type) and issubclass(kind, errors.SlackwaterError)):

@@ -1,6 +1,6 @@
-"""Bins of files whose rows go into new files, each by one task of an executor in Python: no row passes through the JVM.
+"""Rewrites of file bins by PyArrow on the executors, one task per bin. No row passes through the JVM.
 
-Only files of tasks that ended well are told of; what a failed, repeated or speculative one left belongs to no table.
+Only successful tasks report files. Files left by failed, repeated or speculative tasks belong to no table.
 Source: delta-protocol.md "Data Files", "Writer Requirements for Row Tracking", "Deletion Vectors".
 """
 
@@ -32,20 +32,20 @@ _TOLD = (
 
 @dataclass(frozen=True)
 class BinWork:
-    """The files of a bin, as splits to read, and the directory that the new ones go to, by its path in the store."""
+    """The files of a bin (splits to read), and the directory of the new files, by its path in the store."""
 
     splits: Sequence[Split]
     directory: str
 
     @property
     def size_bytes(self) -> int:
-        """The bytes of the files."""
+        """The size of the files in bytes."""
         return sum(split.size_bytes or 0 for split in self.splits)
 
 
 @dataclass(frozen=True)
 class BinWritten:
-    """The files that a bin became, and the rows that were read for them."""
+    """The new files of a bin, and the number of rows read."""
 
     files: list[WrittenFile]
     num_read: int
@@ -54,10 +54,13 @@ class BinWritten:
 def rewrite_bins(
     spark: SparkSession, store: ObjectStore, works: Sequence[BinWork], how: RewriteSpec
 ) -> list[BinWritten]:
-    """Do all works by one job, in their order. Raises what went wrong in a task as it was raised there."""
+    """Rewrite all bins in one job.
+
+    Returns the results in the order of `works`. Raises the original error if a task fails.
+    """
     width = default_parallelism(spark)
     sent = spark.createDataFrame(_tasks(works, width), schema=_TASK)
-    # What no other task needs may read ahead.
+    # Each task may use the cores without a task to read ahead.
     readers = max(1, width // len(works)) if works else 1
     try:
         told = sent.mapInArrow(_rewriter(store, how, readers), _TOLD).toArrow()
@@ -77,7 +80,10 @@ def rewrite_bins(
 
 
 def _tasks(works: Sequence[BinWork], hands: int) -> pa.Table:
-    """Spark gives each task a part of the rows that stand together: each hand gets alike many bytes."""
+    """Return the rows of the job, ordered for `hands` tasks of similar size in bytes.
+
+    Spark gives each task a contiguous range of rows.
+    """
     largest = sorted(range(len(works)), key=lambda number: -works[number].size_bytes)
     dealt = [number for hand in range(hands) for number in largest[hand::hands]]
     return pa.table(
@@ -110,7 +116,7 @@ def _rewritten(store: ObjectStore, number: int, work: bytes, how: RewriteSpec, r
 
 
 def _packed(work: BinWork) -> bytes:
-    """The work as an Arrow stream: one row for each file."""
+    """Return the work as an Arrow stream, with one row for each file."""
     columns = {
         "place": pa.array([split.place for split in work.splits], pa.string()),
         "size": pa.array([split.size_bytes for split in work.splits], pa.int64()),

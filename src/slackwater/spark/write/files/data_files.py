@@ -1,7 +1,7 @@
-"""Data files of a DataFrame's rows, and the `add` action of each.
+"""Data files for the rows of a DataFrame, with an `add` action for each file.
 
-Spark's own Parquet writer, or its executors in Python, write into a directory of their own; what they wrote is counted,
-and named and described by the files' footers.
+Spark's own Parquet writer, or PyArrow on the executors, writes files into a staging directory. The row count is
+checked. Names and statistics come from the file footers.
 Source: delta-protocol.md "Data Files", "Per-file Statistics", "Column Mapping" (physical names and field ids),
 "Partition Value Serialization".
 """
@@ -47,27 +47,28 @@ from slackwater.storage.parquet_footer import ParquetFooter, read_footer
 from slackwater.storage.store import ObjectMeta, ObjectStore
 
 _PARTITION = "__slackwater_partition_"
-# Ends the directory name of a text that begins like the one for null.
+# Suffix for the directory name of a text that starts with the name for null, so that the names differ.
 _NOT_NULL = "_"
-# Types whose text in a directory name, unescaped, is just the text of the log.
+# Types with the same text in the (unescaped) directory name and in the log.
 _PLAIN_TEXT = frozenset({"long", "integer", "short", "byte", "boolean", "date"})
 _LONGEST_DATE = len("+10000-12-31")
 WRITE_SETTINGS = {
-    # INT96 has no statistics in the footer, and other engines are giving it up.
+    # Not INT96, because INT96 has no statistics in the footer and is deprecated in other engines.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # The calendar of old Spark versions is known to Spark alone.
+    # Not the calendar of old Spark versions, because only Spark reads it.
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.fieldId.write.enabled": "true",
 }
-"""What the session is set to while files are written."""
+"""Session settings during the write of files."""
 
 
 @dataclass(frozen=True)
 class FileLayout:
-    """How rows of a table become files: schema, partitioning, column mapping mode, and what to keep statistics of.
+    """File layout of a table's rows: schema, partitioning, column mapping mode, and the columns with statistics.
 
     `materialize_partitions` also writes partition columns into the files, after the data columns. `hidden` names
-    further columns of the frame that go into the files and are not in the schema.
+    further columns of the frame to write into the files, absent from the schema. `finish` edits each file before its
+    footer is read.
     """
 
     schema: StructType
@@ -81,13 +82,13 @@ class FileLayout:
 
 @dataclass
 class WrittenFiles:
-    """Files that are in place and not committed; `discard` takes them away again."""
+    """Files in their final location, not yet committed. `discard` deletes the files."""
 
     store: ObjectStore
     adds: list[AddFile] = field(default_factory=list)
 
     def discard(self) -> None:
-        """Delete the files: only when their commit certainly did not land."""
+        """Delete the files. Call this only if the commit failed without effect."""
         self.store.delete([canonical_path(add.path) for add in self.adds])
 
 
@@ -102,15 +103,20 @@ def write_data_files(
     require: Callable[[], None] | None = None,
     way: str | None = None,
 ) -> WrittenFiles:
-    """Write the rows of `frame`, whose columns are those of the schema, as files of the table.
+    """Write the rows of `frame`, with the columns of the schema, to files of the table.
 
-    `options` are those of Spark's Parquet writer; the files get into `directory`, by default into the table's root, in
-    directories named after partition values. With `partition`, values as the log has them, all rows are of that one.
-    Files without rows are left out. Rows go by `way`, as `choose_transport` takes it. `require` is called when the rows
-    are written, and no file has its place yet: it raises where they must not be in the table. Nothing stays behind
-    where anything raises. Raises UnsupportedFeature where neither Spark nor its executors can write there;
-    StorageRefused where the table's directory cannot be written to, or is another one for Spark than for this process;
-    StorageError where a file in it cannot be written, or the files do not hold as many rows as Spark wrote.
+    `options` are options of Spark's Parquet writer. The files are in `directory`, by default the table's root, in
+    directories named after partition values. With `partition`, values in the form of the log, all rows belong to this
+    partition. Files without rows are dropped. `way` is the row transport, see `choose_transport`. `require` is called
+    after the rows are written and before any file is moved to its final path. It raises to reject the rows. After any
+    error, all written files are deleted.
+
+    Raises:
+        UnsupportedFeature: If neither Spark nor its executors can write to the store, or if a date or timestamp is out
+            of range for a partition value.
+        StorageRefused: If the table's directory is not writable, or if Spark finds another directory at its path.
+        StorageError: If a file in the directory cannot be written, or if the files do not hold as many rows as Spark
+            wrote.
     """
     by_arrow = choose_transport(frame.sparkSession, store, way) == RowTransport.ARROW
     written = WrittenFiles(store)
@@ -129,7 +135,7 @@ def write_data_files(
                         counted.frame, store, staging.rows, directories, partitions, options or {}
                     )
                     if store.local_root is not None:
-                        # A disk may be another one for an executor that joined since it was looked at.
+                        # An executor that joined after the check of shared storage may have another disk.
                         by_tasks = [file for file in by_tasks if store.head(file.path) is not None]
                     files, left_anything = _told(by_tasks, layout), bool(by_tasks)
                 else:
@@ -157,9 +163,10 @@ def place_files(
     written: WrittenFiles,
     data_change: bool,
 ) -> list[AddFile]:
-    """Give files below `staging`, that executors wrote of rows that were in the table, their places, and tell of them.
+    """Move rewritten files below `staging` to their final paths, and return their add actions.
 
-    They are of one `partition`, values as the log has them, and are among those that are `written` from now on.
+    Executors wrote the files from rows of the table. All rows belong to one `partition`, values in the form of the log.
+    The files are added to `written`.
     """
     first = len(written.adds)
     for file in _told(files, layout):
@@ -169,9 +176,9 @@ def place_files(
 
 @dataclass(frozen=True, slots=True)
 class _Staged:
-    """A file where it was written; `texts` name its partition, or `values`, as the log has them.
+    """A file in the staging directory. `texts` name its partition, or `values`, in the form of the log.
 
-    Without its footer it is to be read.
+    If `footer` is None, the footer must be read.
     """
 
     meta: ObjectMeta
@@ -188,7 +195,7 @@ def _write_by_spark(
     directories: Sequence[str],
     options: Mapping[str, Any],
 ) -> tuple[Iterable[_Staged], bool]:
-    """The files that Spark's own writer left, and whether it left anything at all."""
+    """Return the files written by Spark's own writer, and whether it left any file."""
     with with_settings(frame.sparkSession, WRITE_SETTINGS):
         if served_to_spark(frame.sparkSession, store) is not None:
             local = write_local_files(frame, store, staging.rows, directories, options)
@@ -207,7 +214,7 @@ def _staged(meta: ObjectMeta, staging: Staging, footer: ParquetFooter | None = N
 
 
 def _told(files: Iterable[WrittenFile], layout: FileLayout) -> Iterator[_Staged]:
-    """The files that executors wrote, whose footers need not be read again, unless they are changed."""
+    """Return the files written by executors, with their footers. Without footers if `finish` changes the files."""
     for file in files:
         footer = read_footer(footer_source(file.footer)) if layout.finish is None else None
         yield _Staged(ObjectMeta(file.path, file.size_bytes, file.modified_ms), file.texts, footer)
@@ -219,10 +226,10 @@ def _physical_name(layout: FileLayout, name: str) -> str:
 
 @contextlib.contextmanager
 def _failures_named(where: str, rows: str) -> Iterator[None]:
-    """Within the block, a job whose files could not be written raises StorageError; other errors pass.
+    """Raise StorageError if a job within the block fails because a file cannot be written. Other errors pass.
 
-    Those of Spark's writer say so. Where executors may not write below `rows`, which no reader uses, the error names
-    that place.
+    Spark's writer marks its write errors. An executor's error is a write error if it names a path below `rows`, because
+    no reader uses this path.
     """
     try:
         yield
@@ -238,7 +245,10 @@ def _failures_named(where: str, rows: str) -> Iterator[None]:
 
 
 def _failure_below(rows: str, error: Exception) -> str | None:
-    """What an exception of the JVM says of a place below `rows`; its writer names that whatever went wrong."""
+    """Return the text of a JVM exception about a path below `rows`.
+
+    Excludes the line that names the path for any failure.
+    """
     told = (line for line in str(error).splitlines() if rows in line and "[TASK_WRITE_FAILED]" not in line)
     return next((line.rpartition("Exception: ")[2] for line in told), None)
 
@@ -246,9 +256,10 @@ def _failure_below(rows: str, error: Exception) -> str | None:
 def _projected(
     frame: DataFrame, layout: FileLayout, as_texts: bool, into_directories: bool
 ) -> tuple[DataFrame, list[str]]:
-    """The rows as they go to files, and the names of the columns that become directories, with `as_texts` texts.
+    """Return the rows in the form of the files, and the names of the partition directory columns.
 
-    Columns that need no change stay names: a select that changes nothing still costs calls into the JVM.
+    With `as_texts`, these columns are texts. Unchanged columns are selected by name. No select is made if every column
+    is unchanged, because each select costs calls into the JVM.
     """
     annotated = {f.name for f in frame.schema.fields if f.metadata}
     partitioned = [_field(layout.schema, name) for name in layout.partition_columns]
@@ -264,7 +275,7 @@ def _projected(
             columns.append(column.name)
             directories.append(column.name)
         else:
-            # Engines that take a directory for a partition find its column, where files stay in it.
+            # The physical name, because engines with partition discovery read it if files stay in place.
             has_own_name = not as_texts and not layout.materialize_partitions
             name = _physical_name(layout, column.name) if has_own_name else f"{_PARTITION}{number}"
             columns.append(_directory_text(column).alias(name, metadata={}))
@@ -283,24 +294,24 @@ def _field(schema: StructType, name: str) -> StructField:
 
 
 def _physical(column: StructField, mode: str, annotated: Collection[str]) -> Column | str:
-    """The column under its physical name and field id, nested ones too; its name where it needs no change."""
+    """Return the column under its physical name and field id, at every depth. Its name if it needs no change."""
     if mode == NONE and column.name not in annotated:
         return column.name
     source = F.col(quoted(column.name))
     if mode == NONE:
-        # Field ids and the like of another table do not belong to the files of this one.
+        # Drops metadata such as field ids, because it may come from another table.
         return source.alias(column.name, metadata={})
     (physical,) = physical_schema(StructType((column,)), mode)
-    # What may be null to Spark is not cast to what may not; that no row breaks the table's rules is seen before.
+    # Nullable at every depth, because Spark rejects casts to non-nullable types. Row checks detect nulls.
     spark_type = to_spark_type(nullable_type(physical.type), field_ids=True)
     if isinstance(spark_type, (spark_types.StructType, spark_types.ArrayType, spark_types.MapType)):
-        # Casts go by position, hence they put physical names in the place of display names.
+        # Casts work by position, so that a cast replaces display names by physical names.
         source = source.cast(spark_type)
     return source.alias(physical.name, metadata={PARQUET_FIELD_ID: column.metadata[FIELD_ID]})
 
 
 def _directory_text(column: StructField) -> Column:
-    """A text that names the value exactly, whatever the session's time zone."""
+    """Return a text that represents the value exactly, in any session time zone."""
     source = F.col(quoted(column.name))
     kind = str(column.type)
     if kind == "timestamp":
@@ -308,7 +319,7 @@ def _directory_text(column: StructField) -> Column:
     if kind == "binary":
         return F.hex(source)
     if kind in ("float", "double"):
-        # Zeros of both signs are one value of the log, hence one directory.
+        # One directory for zeros of both signs, because the log has one value for both.
         return F.when(source == 0, F.lit("0.0")).otherwise(source.cast("string"))
     if kind == "string":
         return F.when(source.startswith(HIVE_DEFAULT_PARTITION), F.concat(source, F.lit(_NOT_NULL))).otherwise(source)
@@ -316,7 +327,7 @@ def _directory_text(column: StructField) -> Column:
 
 
 def _log_text(text: str, data_type: DataType) -> str | None:
-    """The value of `add.partitionValues` for the text that `_directory_text` made."""
+    """Return the value of `add.partitionValues` for a text of `_directory_text`."""
     kind = str(data_type)
     if kind == "date" and len(text) > _LONGEST_DATE:
         raise UnsupportedFeature(
@@ -351,7 +362,7 @@ def _finish(
     data_change: bool,
     written: WrittenFiles,
 ) -> int:
-    """Give a file its place and its `add`; the number of its rows."""
+    """Move a file to its final path and add its `add` action to `written`. Returns the number of rows."""
     meta = file.meta
     if layout.finish is not None:
         layout.finish(store, meta.path)
@@ -370,7 +381,7 @@ def _finish(
             text = values[physical] = file.values[physical]
         else:
             values[physical] = None if text is None else _log_text(text, column.type)
-        # Files of one task have one name in every directory, so distinct values need distinct ones.
+        # Distinct values need distinct directories, because files of one task have the same name in each.
         is_text = str(column.type) == "string" and text is not None
         directories.append((physical, text if is_text else values[physical]))
     name = meta.path.rpartition("/")[2]

@@ -1,7 +1,7 @@
-"""What a job that failed leaves in its place, and what tasks of it that still run put there yet.
+"""Cleanup after a failed job, including files written later by tasks that still run.
 
-Spark ends a job at its first task that failed for good, and does not wait for the others: a worker in Python, and an
-upload that is on its way, go on for a while.
+Spark ends a job at the first task that fails permanently, and does not wait for the other tasks. Python workers and
+uploads in progress continue for a while.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from collections.abc import Callable
 
 _FIRST_WAIT_S = 0.02
 _MAX_REMOVALS = 8
-# Twice as long after each look: the last one is over a minute after the job.
+# The waiting time doubles after each removal; the last removal is over a minute after the job.
 _MAX_LOOKS = 12
 
 
 def remove_until_quiet(remove: Callable[[], bool]) -> None:
-    """Call `remove`, which says whether it found anything, until it finds nothing; then more, for over a minute.
+    """Call `remove` at least twice, until it returns False, at most 8 times. Then repeat it in the background.
 
-    The later calls are made in the background, as long as the main thread is alive, and what they raise is not told.
+    `remove` returns whether it found files. The background calls go on for over a minute. They end with the main
+    thread, and ignore errors.
     """
     for attempt in range(_MAX_REMOVALS):
         found = remove()
@@ -28,7 +29,7 @@ def remove_until_quiet(remove: Callable[[], bool]) -> None:
             break
         time.sleep(_FIRST_WAIT_S * 2**attempt)
     if threading.main_thread().is_alive():
-        # A daemon: the end of the process waits for no store.
+        # A daemon, so that the end of the process does not wait for a store.
         threading.Thread(target=_look_again, args=(remove,), name="slackwater-leftovers", daemon=True).start()
 
 
@@ -37,6 +38,6 @@ def _look_again(remove: Callable[[], bool]) -> None:
         threading.main_thread().join(_FIRST_WAIT_S * 2**look)
         if not threading.main_thread().is_alive():
             return
-        # The caller knows of the failure already; a session, or a store, may be gone by now.
+        # Ignored, because the caller already has the first error, and the session or store may be closed.
         with contextlib.suppress(Exception):
             remove()

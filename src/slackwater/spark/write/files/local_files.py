@@ -1,6 +1,6 @@
-"""Data files that Spark's own writer leaves on this machine, from where they are put into the table's store.
+"""Data files written by Spark's own writer to a local disk, and uploaded to the table's store.
 
-It is for a Spark that is one process of this machine and has no connector for the store.
+For Spark in a single process on this machine, without a connector for the store.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _DIRECTORIES = "SPARK_LOCAL_DIRS"
 def write_local_files(
     frame: DataFrame, store: ObjectStore, directory: str, directories: Sequence[str], options: Mapping[str, Any]
 ) -> list[tuple[ObjectMeta, ParquetFooter]]:
-    """Have Spark's files of the rows of `frame`, in directories named after `directories`, below `directory`.
+    """Write the rows of `frame` with Spark and upload the files below `directory`, into partition directories.
 
-    They pass through the first of Spark's own directories for what it does not hold in memory, and are told with their
-    footers. Raises StorageError.
+    `directories` are the columns that name the partition directories. The files are first written to the first of
+    Spark's local directories. Returns the uploaded files with their footers. Raises StorageError if an upload fails.
     """
     with tempfile.TemporaryDirectory(prefix="slackwater-rows-", dir=_scratch(frame.sparkSession)) as scratch:
         written = Path(scratch, "rows")
@@ -48,7 +48,7 @@ def _put(store: ObjectStore, directory: str, written: Path, file: Path) -> tuple
 
 
 def _scratch(spark: SparkSession) -> str | None:
-    """Where there is room for large files; None is the place of this process."""
+    """Return a directory with space for large files. None is this process's default for temporary files."""
     told = os.environ.get(_DIRECTORIES) or spark.conf.get("spark.local.dir", None) or ""
     first = told.split(",")[0].strip()
     return first if first and Path(first).is_dir() else None

@@ -1,4 +1,4 @@
-"""How many rows Spark wrote, by its own count: what the files that are found afterwards must hold."""
+"""Check of written files: they must hold as many rows as Spark counted during the write."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _ROWS = "rows"
 
 
 class CountedRows:
-    """The rows of `frame`, counted by the tasks that write them; `frame` of this object is what to write, once.
+    """The rows of a frame, counted by the tasks that write them. Write the attribute `frame` once.
 
-    The count comes with the end of the job, and only from attempts of tasks that counted for it: a repeated or a
-    speculative one changes nothing. It says nothing of files, hence whatever loses one is found by it.
+    The count arrives at the end of the job, from the successful task attempts only. Repeated or speculative attempts do
+    not change it. The count is independent of files, so the check detects any lost file.
     """
 
     def __init__(self, frame: DataFrame) -> None:
@@ -25,14 +25,14 @@ class CountedRows:
         self.frame = frame.observe(self._observation, F.count(F.lit(1)).alias(_ROWS))
 
     def require(self, found: int, where: str, left_anything: bool) -> None:
-        """Raise StorageError where the files hold other than as many rows as Spark counted, `found`.
+        """Raise StorageError if the files hold `found` rows, and Spark counted another number.
 
-        `left_anything`: whether there is a trace of the job at all. Where none is, Spark wrote to another place, and
-        the error is StorageRefused.
+        `left_anything`: whether the job left any file. If it left none, Spark wrote to another location, and the error
+        is StorageRefused.
         """
         counted = observed(self._observation, _ROWS)
         if counted is None:
-            # A listener's event was dropped or late. Rows that differ from run to run may then be refused wrongly.
+            # A listener's event was dropped or late. This count may wrongly reject rows that differ between runs.
             counted = self._plain.count()
         if counted == found:
             return

@@ -1,8 +1,8 @@
-"""Where Spark writes the rows of one job, and what becomes of its files.
+"""Staging directories for the rows written by one job.
 
-On a local disk and on Hadoop's file systems that is a hidden directory of the table, whose files get their final names
-when all are written. In an object store a move is a copy: there the files stay where Spark wrote them, in a directory
-with a unique name.
+On local disks and on Hadoop file systems, the staging directory is a hidden directory of the table. Its files move to
+their final names after all files are written. In an object store a move is a copy, so the files stay in place there, in
+a directory with a unique name.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ from slackwater.storage.store import HIDDEN, ObjectStore
 
 @dataclass
 class Staging:
-    """The directory `rows` of a table, by its path in `store`; the files get into `directory`, or into the root."""
+    """The staging directory `rows`, by its path in `store`.
+
+    The final files are in `directory`, or in the root if empty.
+    """
 
     store: ObjectStore
     rows: str
@@ -33,19 +36,22 @@ class Staging:
     kept: set[str] = field(default_factory=set)
 
     def token(self) -> str:
-        """A file beside the rows, with content of its own, for Spark to look at."""
+        """Write a file with unique content next to the rows, and return its path, so that Spark can be tested on it."""
         path = f"{self.rows.rpartition('/')[0]}/token"
         put_assuming_single_writer(self.store, path, uuid.uuid4().bytes, durable=False)
         return path
 
     def final_path(self, path: str, name: str) -> str:
-        """Where the file at `path` is to be: under `name`, or where it is."""
+        """Return the final path of the file at `path`: `name` in the directory.
+
+        The path is final if files stay in place.
+        """
         if self.stays:
             return path
         return f"{self.directory}/{name}" if self.directory else name
 
     def keep(self, path: str, final_path: str) -> None:
-        """Let the file at `path` be that of the table at `final_path`."""
+        """Move the file at `path` to `final_path` and keep it."""
         self.kept.add(path)
         if path != final_path:
             self.store.move(path, final_path)
@@ -53,10 +59,10 @@ class Staging:
 
 @contextlib.contextmanager
 def staging_for(store: ObjectStore, directory: str = "") -> Iterator[Staging]:
-    """A place for the rows of one job; after the block only what was kept is left, where it raised nothing.
+    """Yield a staging directory for the rows of one job. After the block, only kept files remain.
 
-    Where it raises, what its tasks put there later is looked for in the background, for over a minute.
-    Raises StorageRefused where nothing can be written.
+    After an error, all files of the staging directory are deleted. Deletion is repeated in the background for over a
+    minute, because tasks may still write files. Raises StorageRefused if the directory is not writable.
     """
     if store.local_root is not None:
         with _hidden(store, Path(store.local_root)) as hidden:
@@ -133,7 +139,7 @@ def _remove_on_hadoop(store: HadoopStore, directory: str, with_parent: bool) -> 
 
 
 def _remove_objects(staging: Staging) -> bool:
-    """Delete the objects; what cannot be deleted stays, under a name that no other write uses."""
+    """Delete the staged objects. Objects that cannot be deleted remain, under a name used by no other write."""
     left = [meta.path for meta in staging.store.list_from(staging.rows, recursive=True)]
     staging.store.delete(left)
     return bool(left)
