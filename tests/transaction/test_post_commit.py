@@ -307,6 +307,19 @@ def test_what_fails_after_the_commit_is_told_and_the_commit_stands(
     assert "version 1 is committed" in caplog.text
 
 
+def test_commit_stands_if_another_engine_wrote_an_invalid_checkpoint_interval() -> None:
+    before = table()
+    metadata = before.metadata.to_json()
+    metadata["metaData"]["configuration"] = {"delta.checkpointInterval": "ten"}
+    FilesystemCommitter(before.store).commit(1, [{"commitInfo": {}}, metadata])
+    transaction = _begin(Snapshot.open(before.store))
+    transaction.add(add("a"))
+    done = transaction.commit("WRITE")
+    assert done.version == 2
+    assert any("delta.checkpointInterval" in problem for problem in done.upkeep_errors)
+    assert live(before.store) == ["a"]
+
+
 def test_a_commit_that_cannot_be_read_back_stands(monkeypatch: pytest.MonkeyPatch) -> None:
     before = table()
     transaction = _begin(before)

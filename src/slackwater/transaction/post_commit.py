@@ -56,7 +56,10 @@ class PostCommitHook:
             upkeep.attempt("the version checksum", lambda: _write_checksum(before, after, commit, adds_are_new))
         if self.checkpoints and not committer.publishes_at_once:
             self._keep_up_with_backfill(upkeep, after, after.version, committer, now_ms)
-        elif self.checkpoints and is_checkpoint_due(after.version, after.properties):
+        # The property may be invalid: another engine may have written it.
+        elif self.checkpoints and upkeep.attempt(
+            "the checkpoint", lambda: is_checkpoint_due(after.version, after.properties)
+        ):
             upkeep.attempt("the checkpoint", lambda: _write_checkpoint(after, now_ms))
             if self.cleanup:
                 upkeep.attempt("the cleanup of the log", lambda: _clean_up(after, now_ms))
