@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from benchmarks.scales import Scale, once
 from slackwater import DeltaTable
 from slackwater.spark.read.load import load
-from slackwater.spark.write.save import save
+from slackwater.spark.writer.save import save
 
 BUCKETS = 1_000
 """`bucket < n` is true for about n in so many rows, at random places."""

@@ -15,7 +15,7 @@ from benchmarks.harness import Row, agree, interleaved, middle, timed
 from benchmarks.scales import Scale
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.enable import enable
-from slackwater.spark.write.save import save
+from slackwater.spark.writer.save import save
 
 SMALL_ROWS = 1_000
 _PARTITION = "p"

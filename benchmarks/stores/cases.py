@@ -23,8 +23,8 @@ from benchmarks.spark_tables import live_answer, plain_table
 from benchmarks.stores.bucket import Bucket, bucket
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.read.load import load
-from slackwater.spark.session.row_transport import ROWS
-from slackwater.spark.write.save import save
+from slackwater.spark.storage.row_transport import ROWS
+from slackwater.spark.writer.save import save
 
 CONNECTOR = "SLACKWATER_CONNECTOR"
 """The variable that names the folder with Spark's connector for S3."""

@@ -10,6 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+UNSEEN = "in a way that Slackwater does not see"
+"""Text of the error for a statement that reached Spark's catalog before Slackwater saw it."""
+
 
 @dataclass(frozen=True)
 class StatementPlace:

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from slackwater import DeltaTable, Snapshot
-from slackwater.spark.session.row_transport import ROWS
+from slackwater.spark.storage.row_transport import ROWS
 from tests.spark.written import data_files, listing, read, rows, save
 
 pytestmark = [pytest.mark.spark, pytest.mark.modes, pytest.mark.usefixtures("enabled")]

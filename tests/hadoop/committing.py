@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from slackwater.spark.session.stores import table_at
+from slackwater.spark.storage.stores import table_at
 
 COMMIT_BYTES = 60_000_000
 

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from slackwater.spark.hadoop.store import HadoopStore
-from slackwater.spark.session.stores import table_at
+from slackwater.spark.storage.stores import table_at
 from tests.hadoop.committing import COMMIT_BYTES, commit
 
 pytestmark = [pytest.mark.spark, pytest.mark.classic, pytest.mark.long]

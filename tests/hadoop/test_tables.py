@@ -16,7 +16,7 @@ from slackwater import DeltaTable, Lake, Snapshot
 from slackwater.errors import StorageError, StorageRefused, UnsupportedFeature
 from slackwater.spark.hadoop.file_system import HadoopFileSystem
 from slackwater.spark.hadoop.store import HadoopStore
-from slackwater.spark.session.stores import table_at
+from slackwater.spark.storage.stores import table_at
 from slackwater.storage import location as locations
 from slackwater.storage.location import Location
 from tests.hadoop.places import KINDS, mounted, root_of

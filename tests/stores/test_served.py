@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 import slackwater
 from slackwater import DeltaTable
 from slackwater.spark.hadoop import web_hdfs
-from slackwater.spark.session.row_transport import served_to_spark
+from slackwater.spark.storage.row_transport import served_to_spark
 from slackwater.storage import open_store
 from tests.stores.connector import served as is_served
 from tests.stores.servers import Place

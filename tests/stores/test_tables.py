@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 import slackwater
 from slackwater import DeltaTable, Lake
 from slackwater.errors import StorageError
-from slackwater.spark.session.stores import storage_options, table_at
 from slackwater.spark.session.temporary_settings import with_settings
+from slackwater.spark.storage.stores import storage_options, table_at
 from tests.contract.owners import eventually
 
 pytestmark = pytest.mark.spark

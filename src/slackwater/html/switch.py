@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 VARIABLE = "SLACKWATER_PROGRESS"
+SETTING = "spark.slackwater.progress"
 _SWITCH = {"1": True, "true": True, "on": True, "yes": True, "0": False, "false": False, "off": False, "no": False}
 
 

@@ -16,23 +16,11 @@ from typing import Any, overload
 from pyspark.sql import SparkSession
 
 from slackwater.errors import InvalidArgument, WrongArgumentType
-from slackwater.spark.catalog.catalog_methods import extend_catalog
-from slackwater.spark.catalog.merge_into import merge_into
-from slackwater.spark.catalog.named_tables import insert_into, save_as_table, table_frame
-from slackwater.spark.catalog.writer_v2 import extend_writer
-from slackwater.spark.io_requests import (
-    Request,
-    given_path,
-    is_extended,
-    remember_requests,
-    request_of,
-    session_of,
-    table_to_load,
-    wants_delta,
-    wrap,
-)
+from slackwater.spark.by_name.catalog_methods import extend_catalog
+from slackwater.spark.by_name.merge_into import merge_into
+from slackwater.spark.by_name.named_tables import insert_into, save_as_table, table_frame
+from slackwater.spark.by_name.writer_v2 import extend_writer
 from slackwater.spark.lake.lake import Lake
-from slackwater.spark.plan_text import explain
 from slackwater.spark.read.load import load
 from slackwater.spark.session.classic_connect import (
     frame_of_writer,
@@ -49,10 +37,22 @@ from slackwater.spark.session.enabled_sessions import (
     require_running,
     take_back_catalog,
 )
+from slackwater.spark.session.io_requests import (
+    Request,
+    given_path,
+    is_extended,
+    remember_requests,
+    request_of,
+    session_of,
+    table_to_load,
+    wants_delta,
+    wrap,
+)
+from slackwater.spark.session.plan_text import explain
 from slackwater.spark.sql.dispatcher import run
 from slackwater.spark.streams.reader import extend_stream_reader
 from slackwater.spark.streams.writer import extend_stream_writer
-from slackwater.spark.write.save import save
+from slackwater.spark.writer.save import save
 
 _ATTENDED = "_slackwater_attended"
 _MODES = ("append", "overwrite", "ignore", "error", "errorifexists", "default")

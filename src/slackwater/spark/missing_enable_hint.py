@@ -10,12 +10,11 @@ import functools
 from types import ModuleType
 from typing import Any
 
+from slackwater.error_classes import UNSEEN
 from slackwater.errors import InvalidArgument
 from slackwater.spark.import_hooks import on_import
 
 _READERS_AND_WRITERS = ("pyspark.sql.readwriter", "pyspark.sql.connect.readwriter")
-UNSEEN = "in a way that Slackwater does not see"
-"""The text in the catalog's placeholder provider for `delta`, shown if Slackwater did not handle the request first."""
 _UNKNOWN = ("DATA_SOURCE_NOT_FOUND", "DATA_SOURCE_NOT_EXIST", "UNSUPPORTED_DATA_SOURCE_SAVE_MODE")
 _DELTA = ("data source: delta", "data source 'delta'", 'data source "delta"')
 _FORGOTTEN = (

@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 import slackwater
 from slackwater import DeltaTable, Snapshot, errors
 from slackwater.spark.maintenance import auto_compact
-from slackwater.spark.write.save import save as commit
 from slackwater.spark.write.write_command import OPTIMIZED
+from slackwater.spark.writer.save import save as commit
 from tests.spark.changed import VECTORS, ids, info
 from tests.spark.maintenance.rearranged import live, made
 from tests.spark.written import actions, listing, rows, save

@@ -16,11 +16,11 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from slackwater import DeltaTable, Lake
-from slackwater.html.switch import VARIABLE
+from slackwater.html.switch import SETTING, VARIABLE
 from slackwater.spark.dml import delete, update
 from slackwater.spark.dml.merge import merge
 from slackwater.spark.progress.notebook import running_cell
-from slackwater.spark.progress.progress import CONF, Progress, ProgressLine
+from slackwater.spark.progress.progress import Progress, ProgressLine
 from slackwater.spark.progress.tasks import JobTasks, ServerTasks, Tasks
 from slackwater.spark.session.classic_connect import is_connect
 from tests.html.well_formed import attributes, words
@@ -133,7 +133,7 @@ def test_where_nothing_is_shown_the_session_is_asked_once_and_no_thread_runs(mon
             assert threading.active_count() == before
         progress.rows(3)
         progress.done(files=3, rows=4)
-    assert session.asked == [CONF]
+    assert session.asked == [SETTING]
     assert stderr.getvalue() == ""
 
 
@@ -519,7 +519,7 @@ def test_what_the_settings_say_is_not_asked_again(monkeypatch: pytest.MonkeyPatc
     for said, expected in (("", True), ("false", False)):
         session: Any = FakeSession(progress="true")
         assert isinstance(Progress.of(session, "WRITE", said=said), ProgressLine) is expected
-        assert CONF not in session.asked
+        assert SETTING not in session.asked
 
 
 @pytest.mark.spark

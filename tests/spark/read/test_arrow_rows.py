@@ -16,9 +16,9 @@ from pyspark.sql import functions as F
 
 import slackwater
 from slackwater import DeltaTable, errors
-from slackwater.spark.session import row_transport as way_module
 from slackwater.spark.session.classic_connect import is_connect
-from slackwater.spark.session.row_transport import ROWS, RowTransport, choose_transport
+from slackwater.spark.storage import row_transport as way_module
+from slackwater.spark.storage.row_transport import ROWS, RowTransport, choose_transport
 from slackwater.spark.write.files import arrow_files, data_files
 from slackwater.storage import open_store
 from tests.contract.owners import eventually

@@ -17,7 +17,7 @@ from slackwater.spark.hadoop.prelisted_relation import KnownFile, relation_over
 from slackwater.spark.read.file_relations import is_hidden
 from slackwater.spark.read.load import load
 from slackwater.spark.session.classic_connect import frame_of_relation, listed_urls, relation_of
-from slackwater.spark.write.save import save
+from slackwater.spark.writer.save import save
 from tests.spark.tables import write_table
 
 pytestmark = [pytest.mark.spark, pytest.mark.modes]

@@ -17,7 +17,7 @@ from slackwater.errors import UnsupportedFeature
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.read.load import load
 from slackwater.spark.read.table_scan import TableScan
-from slackwater.spark.write.save import save
+from slackwater.spark.writer.save import save
 from tests.spark.tables import write_table
 
 pytestmark = [pytest.mark.spark, pytest.mark.modes, pytest.mark.usefixtures("enabled")]

@@ -21,7 +21,7 @@ from slackwater import DeltaTable, Snapshot, errors
 from slackwater.spark.progress.progress import Progress
 from slackwater.spark.read.load import load
 from slackwater.spark.session.enabled_sessions import take_back_catalog
-from slackwater.spark.session.row_transport import ROWS
+from slackwater.spark.storage.row_transport import ROWS
 from slackwater.storage.open import open_store
 from slackwater.streams.schema_log import SchemaLog
 from tests.spark.written import actions, read, rows, save

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from slackwater.spark.session import row_transport
 from slackwater.spark.session.classic_connect import this_python_for_server, use_this_python, workers_have_this_python
-from slackwater.spark.session.row_transport import has_python_workers
+from slackwater.spark.storage import row_transport
+from slackwater.spark.storage.row_transport import has_python_workers
 from slackwater.storage import open_store
 
 pytestmark = [pytest.mark.spark, pytest.mark.classic]

@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from slackwater.errors import InvalidArgument, UnsupportedFeature
+from slackwater.spark.catalog.frames import new_view_name, session_views, sql_over
 from slackwater.spark.catalog.resolve import lake_name_of, parts_of, path_in_parts
 from slackwater.spark.catalog.session_catalog import (
     SPARK_CATALOG,
@@ -26,7 +27,6 @@ from slackwater.spark.catalog.session_catalog import (
     plain_sql,
 )
 from slackwater.spark.session.classic_connect import is_connect, java_class, scala_object
-from slackwater.spark.sql.frames import new_view_name, session_views, sql_over
 from slackwater.sql.lexer import name_at, quoted, tokens_of
 from slackwater.sql.parameters import text_literal
 from slackwater.sql.relations import relations_of

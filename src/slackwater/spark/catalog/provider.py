@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from slackwater.spark.missing_enable_hint import UNSEEN
+from slackwater.error_classes import UNSEEN
 from slackwater.spark.session.classic_connect import condition_of, is_connect, java_class
 
 _THERE = "DATA_SOURCE_ALREADY_EXISTS"

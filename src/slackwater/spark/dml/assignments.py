@@ -20,8 +20,8 @@ from slackwater.protocol.schema.column_paths import format_column_path, has_path
 from slackwater.protocol.schema.schema import ArrayType, ColumnPath, DataType, MapType, StructField, StructType
 from slackwater.spark.conditions.log_suppression import suppress_spark_errors
 from slackwater.spark.session.classic_connect import condition_of, plain_method
+from slackwater.spark.session.spark_errors import class_of, spark_error_text
 from slackwater.spark.session.types import to_spark_type
-from slackwater.spark.write.row_checks import class_of, spark_error_text
 from slackwater.spark.write.store_assignment import StoreAssignment, stored
 from slackwater.sql.lexer import quoted
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
@@ -30,7 +30,7 @@ from slackwater.log.file_actions import ADD_SCHEMA
 from slackwater.log.segment import not_a_table
 from slackwater.log.table import Table
 from slackwater.predicate.predicate import Predicate, not_true
-from slackwater.protocol.actions.files import AddCDCFile, num_records_of
+from slackwater.protocol.actions.files import AddCDCFile
 from slackwater.protocol.features import row_tracking
 from slackwater.protocol.features.table_features import validate_writable
 from slackwater.protocol.schema.schema import StructType
@@ -406,32 +406,3 @@ class DmlCommand:
         for rows in self._written:
             rows.files.discard()
         self.transaction.discard_vectors()
-
-
-def record_counts(files: pa.Table) -> dict[str, int | None]:
-    """Return the number of live rows of each file by path, None if the log does not record it."""
-    columns = zip(*(files[name].to_pylist() for name in ("path", "stats", "deletionVector")), strict=True)
-    counts: dict[str, int | None] = {}
-    for path, stats, vector in columns:
-        physical = num_records_of(stats)
-        counts[path] = None if physical is None else physical - (vector["cardinality"] if vector else 0)
-    return counts
-
-
-def rows_left(files: pa.Table, taken: Mapping[str, int | None]) -> int | None:
-    """Return the number of live rows of `files` without the rows in `taken` (by path).
-
-    None if the log does not record the number.
-    """
-    return total(None if n is None else n - (taken[path] or 0) for path, n in record_counts(files).items())
-
-
-def total(counts: Iterable[int | None]) -> int | None:
-    """Return the sum, None if one of `counts` is unknown."""
-    found = list(counts)
-    return None if None in found else sum(count or 0 for count in found)
-
-
-def files_of(files: pa.Table, paths: Collection[str]) -> pa.Table:
-    """Return the files with a path in `paths`."""
-    return files.filter(pc.is_in(files["path"], value_set=pa.array(list(paths), pa.string())))

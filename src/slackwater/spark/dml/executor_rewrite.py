@@ -24,14 +24,15 @@ from slackwater.protocol.features.column_mapping import ID, NONE, physical_name,
 from slackwater.protocol.properties.properties import MATERIALIZED_ROW_COMMIT_VERSION, MATERIALIZED_ROW_ID
 from slackwater.protocol.schema.schema import VOID, StructField, StructType
 from slackwater.scan.deletion_vectors import load_deletion_vectors
-from slackwater.spark.dml.dml_command import DmlCommand, rows_left
+from slackwater.scan.row_count import rows_left
+from slackwater.spark.dml.dml_command import DmlCommand
 from slackwater.spark.parquet.rebase_modes import rebases_unmarked_files, spark_footer
 from slackwater.spark.read.file_columns import ROW, file_constants
 from slackwater.spark.session.arrow_types import to_arrow_schema
 from slackwater.spark.session.classic_connect import hadoop_setting
-from slackwater.spark.session.row_transport import has_python_workers
-from slackwater.spark.session.shared_storage import require_shared
 from slackwater.spark.session.types import to_spark_schema
+from slackwater.spark.storage.row_transport import has_python_workers
+from slackwater.spark.storage.shared_storage import require_shared
 from slackwater.spark.write.files.arrow_files import CODEC
 from slackwater.spark.write.files.bin_rewrite import BinWork, rewrite_bins
 from slackwater.spark.write.files.data_files import FileLayout, WrittenFiles, place_files

@@ -17,9 +17,10 @@ from pyspark.sql import functions as F
 from slackwater.predicate.predicate import Constant, Predicate, Unprunable
 from slackwater.predicate.sql_split import has_subquery, is_time_dependent
 from slackwater.protocol.features.sql_columns import read_columns
+from slackwater.scan.row_count import files_of, live_row_counts, rows_left, total
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.dml.assignments import subqueries_resolve, validate_expression
-from slackwater.spark.dml.dml_command import DmlCommand, files_of, record_counts, rows_left, total
+from slackwater.spark.dml.dml_command import DmlCommand
 from slackwater.spark.dml.executor_rewrite import ExecutorRewrite
 from slackwater.spark.progress.progress import Progress
 from slackwater.spark.read.row_addresses import AddressedRows
@@ -89,7 +90,7 @@ class RowMatches:
         """
         files = change.candidates(condition.predicate)
         whole, undecided = _by_the_log(change, condition, files)
-        counts: dict[str, int | None] = {**record_counts(whole)}
+        counts: dict[str, int | None] = {**live_row_counts(whole)}
         if not undecided.num_rows:
             return RowMatches(change, condition, whole, undecided, counts, {}, None)
         moved = ExecutorRewrite(change)
@@ -100,7 +101,7 @@ class RowMatches:
             by_address = change.makes_vectors or not condition.is_steady or moves
             bitmaps = located.bitmaps(matching) if by_address else None
             found = located.counts(matching) if bitmaps is None else {p: len(b) for p, b in bitmaps.items()}
-        live = record_counts(files_of(undecided, found))
+        live = live_row_counts(files_of(undecided, found))
         gone = [path for path, count in found.items() if count == live[path]]
         whole = pa.concat_tables([whole, files_of(undecided, gone)])
         in_part = files_of(undecided, found.keys() - set(gone))

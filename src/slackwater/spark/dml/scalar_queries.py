@@ -17,7 +17,7 @@ from slackwater.errors import InvalidArgument, SlackwaterError
 from slackwater.predicate.sql_split import has_subquery
 from slackwater.spark.catalog.session_catalog import plain_sql
 from slackwater.spark.session.classic_connect import condition_of
-from slackwater.spark.write.row_checks import spark_error_text
+from slackwater.spark.session.spark_errors import spark_error_text
 from slackwater.sql.lexer import closing, tokens_of
 from slackwater.sql.text_edits import TextEdit, apply_edits
 

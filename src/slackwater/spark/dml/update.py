@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from slackwater.log.table import Table
 from slackwater.protocol.schema.schema import StructField
+from slackwater.scan.row_count import total
 from slackwater.spark.dml.assignments import (
     assigned_columns,
     assignments_without_alias,
@@ -30,7 +31,6 @@ from slackwater.spark.dml.dml_command import (
     DmlCommand,
     DmlResult,
     PendingWrite,
-    total,
 )
 from slackwater.spark.dml.matching_rows import Condition, RowMatches
 from slackwater.spark.dml.metrics import file_metrics, known

@@ -23,12 +23,12 @@ from slackwater.spark.lake.time_slice import TimeSlice, history_frame
 from slackwater.spark.lake.transaction import LakeTransaction
 from slackwater.spark.maintenance.restore import RESTORE_RESULT, ignores_missing_files
 from slackwater.spark.progress.progress import Progress
-from slackwater.spark.session import stores
+from slackwater.spark.session.argument_checks import parsed_columns
 from slackwater.spark.session.enabled_sessions import is_stopped, require_running
 from slackwater.spark.session.local_frame import result_frame
 from slackwater.spark.session.settings import SessionSettings, session_instant_ms
 from slackwater.spark.session.types import from_spark_schema
-from slackwater.spark.table.argument_checks import parsed_columns
+from slackwater.spark.storage import stores
 from slackwater.spark.table.table import DeltaTable
 from slackwater.storage.hadoop_settings import merged_options
 

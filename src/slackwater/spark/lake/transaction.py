@@ -19,15 +19,16 @@ from slackwater.lake.transaction_table import TransactionTableState
 from slackwater.log.table import Table
 from slackwater.scan.snapshot import Snapshot
 from slackwater.scan.snapshot_html import snapshot_card
+from slackwater.spark.conditions.transaction_time import TransactionTime
 from slackwater.spark.dml.merge.builder import DeltaMergeBuilder
-from slackwater.spark.lake.transaction_time import TimedExpressions, TransactionTime
+from slackwater.spark.lake.timed_expressions import TimedExpressions
 from slackwater.spark.read.table_scan import ScanOptions, TableScan
 from slackwater.spark.session.classic_connect import empty_frame
 from slackwater.spark.session.reader_options import Options
 from slackwater.spark.session.settings import session_zone
 from slackwater.spark.session.types import to_spark_schema
 from slackwater.spark.table.table import DeltaTable
-from slackwater.spark.write.save import save_to
+from slackwater.spark.writer.save import save_to
 from slackwater.transaction.commit_result import CommitResult
 
 

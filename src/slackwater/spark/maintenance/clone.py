@@ -17,11 +17,11 @@ from slackwater.maintenance.clone import CloneResult, shallow_clone
 from slackwater.protocol.actions.paths import is_absolute
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.progress.progress import Progress
+from slackwater.spark.session.argument_checks import require_type
 from slackwater.spark.session.identifiers import path_in_text
 from slackwater.spark.session.reader_options import Options
 from slackwater.spark.session.settings import SessionSettings
-from slackwater.spark.session.stores import table_at
-from slackwater.spark.table.argument_checks import require_type
+from slackwater.spark.storage.stores import table_at
 
 CLONE_RESULT = spark_types.StructType(
     [

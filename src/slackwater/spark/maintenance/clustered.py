@@ -24,14 +24,14 @@ from slackwater.protocol.actions.files import AddFile
 from slackwater.protocol.features import clustering
 from slackwater.protocol.schema.column_paths import format_column_path, parse_column_path
 from slackwater.protocol.schema.schema import ColumnPath
-from slackwater.spark.dml.dml_command import record_counts, total
+from slackwater.scan.row_count import live_row_counts, total
 from slackwater.spark.dml.executor_rewrite import Finished
 from slackwater.spark.maintenance.curve_sort import in_curve_order
 from slackwater.spark.maintenance.metrics import OptimizeMetrics
 from slackwater.spark.maintenance.optimize import OPTIMIZE, PartitionFilter, describe, packing_of, predicate_text, run
 from slackwater.spark.maintenance.rewrite_command import RewriteCommand
 from slackwater.spark.progress.progress import Progress
-from slackwater.spark.session.row_transport import require_python_workers
+from slackwater.spark.storage.row_transport import require_python_workers
 
 
 def order_by_curve(spark: SparkSession, table: Table, where: PartitionFilter, names: Sequence[str]) -> OptimizeMetrics:
@@ -141,7 +141,7 @@ def _rewrite(
             bins,
             finished,
             lambda each, frame: in_curve_order(
-                frame, paths, curve, parts_of(each, packing), total(record_counts(each.files).values())
+                frame, paths, curve, parts_of(each, packing), total(live_row_counts(each.files).values())
             ),
         )
 

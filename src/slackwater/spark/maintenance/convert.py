@@ -18,13 +18,13 @@ from slackwater.maintenance.convert import ConvertRequest, convert
 from slackwater.maintenance.footer_scan import FooterSummary, describe_files, described
 from slackwater.protocol.schema.schema import StructType
 from slackwater.spark.progress.progress import Progress
+from slackwater.spark.session.argument_checks import parsed_type, text_argument
 from slackwater.spark.session.classic_connect import default_parallelism, is_one_process
 from slackwater.spark.session.identifiers import path_in_text
-from slackwater.spark.session.row_transport import has_python_workers
 from slackwater.spark.session.settings import SessionSettings, session_zone
-from slackwater.spark.session.stores import table_at
 from slackwater.spark.session.types import from_spark_schema
-from slackwater.spark.table.argument_checks import parsed_type, text_argument
+from slackwater.spark.storage.row_transport import has_python_workers
+from slackwater.spark.storage.stores import table_at
 from slackwater.spark.write.files.arrow_files import raised_in_a_task
 from slackwater.stats.stats_columns import StatsLeaves
 from slackwater.storage.store import ObjectStore

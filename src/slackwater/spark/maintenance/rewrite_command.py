@@ -14,7 +14,8 @@ from pyspark.sql import DataFrame
 
 from slackwater.maintenance.layout.bin_packing import PACKED_BYTES, Bin
 from slackwater.protocol.actions.files import AddFile
-from slackwater.spark.dml.dml_command import DmlCommand, PendingWrite, record_counts, total
+from slackwater.scan.row_count import live_row_counts, total
+from slackwater.spark.dml.dml_command import DmlCommand, PendingWrite
 from slackwater.spark.dml.executor_rewrite import ExecutorRewrite, Finished
 from slackwater.spark.read.file_columns import FILE, ROW
 from slackwater.spark.read.row_addresses import ADDRESS
@@ -89,7 +90,7 @@ class RewriteCommand(DmlCommand):
             files.adds[:] = [finished(each, add) for add in files.adds]
             return self.keep(WriteResult(files))
 
-        return PendingWrite(write, total(record_counts(each.files).values()))
+        return PendingWrite(write, total(live_row_counts(each.files).values()))
 
 
 def as_purged(each: Bin, add: AddFile) -> AddFile:

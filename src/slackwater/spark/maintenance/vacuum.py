@@ -18,8 +18,8 @@ from slackwater.maintenance.vacuum import VacuumRequest, VacuumResult, vacuum
 from slackwater.protocol.actions.paths import is_absolute
 from slackwater.spark.progress.progress import Progress
 from slackwater.spark.session.local_frame import result_frame
-from slackwater.spark.session.locations import DataLocations, as_hadoop_names
 from slackwater.spark.session.settings import SessionSettings
+from slackwater.spark.storage.locations import DataLocations, as_hadoop_names
 from slackwater.storage.store import ObjectMeta
 
 VACUUM_RESULT = spark_types.StructType().add("path", "string")

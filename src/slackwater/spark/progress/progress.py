@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from pyspark.sql import SparkSession
 
 from slackwater.html.number_format import counted, span
-from slackwater.html.switch import progress_switch
+from slackwater.html.switch import SETTING, progress_switch
 from slackwater.spark.progress.notebook import Cell, NotebookLine, running_cell
 from slackwater.spark.progress.tasks import JobTasks, ServerTasks, TaskCounter, Tasks
 from slackwater.spark.session.classic_connect import is_connect
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.text import Text
 
-CONF = "spark.slackwater.progress"
 
 _SPARKS_OWN_BAR = "spark.ui.showConsoleProgress"
 _SHELLS_OWN_BAR = "SPARK_CONNECT_PROGRESS_BAR_ENABLED"
@@ -324,7 +323,7 @@ class _Quietly:
 
 def _is_wanted(spark: SparkSession, console: Console | None, cell: Cell | None, said: str | None) -> bool:
     try:
-        setting = spark.conf.get(CONF, None) if said is None else said
+        setting = spark.conf.get(SETTING, None) if said is None else said
         chosen = progress_switch(setting or "")
         if chosen is None:
             seen = cell is not None or sys.stderr.isatty() if console is None else console.is_terminal

@@ -23,9 +23,9 @@ from slackwater.log.checkpoints.checkpoint import open_parquet_of
 from slackwater.log.file_actions import ADD_SCHEMA
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.spark.read.file_relations import read_files
-from slackwater.spark.session.locations import DataLocations
-from slackwater.spark.session.row_transport import served_to_spark
-from slackwater.spark.session.shared_storage import all_here, log_sample, not_shared, require_shared
+from slackwater.spark.storage.locations import DataLocations
+from slackwater.spark.storage.row_transport import served_to_spark
+from slackwater.spark.storage.shared_storage import all_here, log_sample, not_shared, require_shared
 from slackwater.storage.parquet_footer import RowGroup
 from slackwater.storage.store import ObjectStore
 

@@ -29,9 +29,9 @@ from slackwater.spark.session.classic_connect import (
     relation_of,
 )
 from slackwater.spark.session.enabled_sessions import is_within_statement
-from slackwater.spark.session.locations import DataLocations
-from slackwater.spark.session.row_transport import require_known
 from slackwater.spark.session.temporary_settings import listing_on_driver
+from slackwater.spark.storage.locations import DataLocations
+from slackwater.spark.storage.row_transport import require_known
 from slackwater.storage.existence import metas_of
 
 # Overrides the session's settings, because a table must not lose files silently.

@@ -17,7 +17,7 @@ from slackwater.spark.read.partition_paths import PartitionPath, is_partition_na
 from slackwater.spark.read.table_scan import ScanOptions, TableScan
 from slackwater.spark.session.reader_options import Options, TimeTravel, split_path, time_travel
 from slackwater.spark.session.settings import session_zone
-from slackwater.spark.session.stores import table_at
+from slackwater.spark.storage.stores import table_at
 from slackwater.transaction.committers.factory import require_not_past_transaction
 
 _LOADED = "_slackwater_loaded"

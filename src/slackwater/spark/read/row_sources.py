@@ -36,9 +36,9 @@ from slackwater.spark.read.file_columns import (
 )
 from slackwater.spark.read.file_relations import KeptRelations, read_files, require_content
 from slackwater.spark.session.classic_connect import frame_of_relation, is_connect, never_null, relation_of
-from slackwater.spark.session.locations import DataLocations, verify_urls
-from slackwater.spark.session.shared_storage import all_here, log_sample, not_shared, require_shared
 from slackwater.spark.session.types import NullabilityMode, to_spark_schema
+from slackwater.spark.storage.locations import DataLocations, verify_urls
+from slackwater.spark.storage.shared_storage import all_here, log_sample, not_shared, require_shared
 from slackwater.stats.row_groups import RowGroupTest
 
 _ORDINAL = "__slackwater_ordinal"

@@ -52,11 +52,11 @@ from slackwater.spark.read.row_addresses import (
 from slackwater.spark.read.row_sources import ArrowRowSource, RowReadRequest, RowReadResult, RowSource, SparkRowSource
 from slackwater.spark.session.classic_connect import empty_frame, is_connect, with_known_schema
 from slackwater.spark.session.enabled_sessions import cached_in_statement
-from slackwater.spark.session.locations import DataLocations
 from slackwater.spark.session.reader_options import Options
-from slackwater.spark.session.row_transport import RowTransport, choose_transport, served_to_spark
 from slackwater.spark.session.settings import session_zone
 from slackwater.spark.session.types import NullabilityMode, to_spark_schema, to_spark_type
+from slackwater.spark.storage.locations import DataLocations
+from slackwater.spark.storage.row_transport import RowTransport, choose_transport, served_to_spark
 from slackwater.sql.lexer import quoted
 from slackwater.stats.row_groups import RowGroupTest
 

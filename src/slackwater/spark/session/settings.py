@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from pyspark.sql import SparkSession
 
 from slackwater.errors import InvalidArgument, SettingIgnoredWarning
+from slackwater.html.switch import SETTING
 from slackwater.lake.time_slice import Instant, instant_ms
 from slackwater.protocol.actions.time_zones import time_zone
 from slackwater.scan.snapshot import Snapshot
-from slackwater.spark.progress.progress import CONF
 from slackwater.spark.session.classic_connect import all_settings
 from slackwater.spark.session.enabled_sessions import cached_in_statement
 
@@ -198,7 +198,7 @@ class SessionSettings:
             _positive(found, _AUTO_FILES) or 50,
             None if _OPTIMIZE_WRITE not in found else _flag(found, _OPTIMIZE_WRITE, default=False),
             (_positive(found, _OPTIMIZE_WRITE_BIN) or 512) << 20,
-            found.get(CONF, ""),
+            found.get(SETTING, ""),
             found.get(_APP_ID),
             found.get(_APP_VERSION),
         )

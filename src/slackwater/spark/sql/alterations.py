@@ -14,13 +14,13 @@ from slackwater.protocol.features.identity_columns import IdentityColumn
 from slackwater.protocol.schema.schema import COMMENT, CURRENT_DEFAULT, GENERATION_EXPRESSION, StructField
 from slackwater.protocol.schema_changes.alter_columns import ColumnPosition, NewColumn
 from slackwater.spark.catalog.resolve import LakeName
+from slackwater.spark.session.argument_checks import parsed_type
 from slackwater.spark.session.types import from_spark_schema
 from slackwater.spark.sql.changes import named_target
 from slackwater.spark.sql.statement import Statement, nothing
-from slackwater.spark.sql.tables import NamedTable
 from slackwater.spark.table.alter import path_argument
-from slackwater.spark.table.argument_checks import parsed_type
 from slackwater.spark.table.column_changes import ColumnChange, change_columns
+from slackwater.spark.table.named import NamedTable
 from slackwater.spark.table.table import DeltaTable
 from slackwater.sql import alterations as parsed
 from slackwater.sql.definitions import ColumnDefinition

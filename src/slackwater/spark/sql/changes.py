@@ -15,11 +15,11 @@ from slackwater.predicate.sql_split import has_subquery
 from slackwater.protocol.features.identity_columns import is_identity
 from slackwater.protocol.features.write_expressions import row_rules
 from slackwater.protocol.schema.schema import StructType
+from slackwater.spark.catalog.frames import session_views
 from slackwater.spark.session.settings import SessionSettings
-from slackwater.spark.sql.frames import session_views
 from slackwater.spark.sql.query import rewritten
 from slackwater.spark.sql.statement import Statement, affected, nothing
-from slackwater.spark.sql.tables import NamedTable, named_table
+from slackwater.spark.table.named import NamedTable, named_table
 from slackwater.spark.write.alignment import named_by_position
 from slackwater.sql import changes as parsed
 from slackwater.sql.ctes import with_tables_inside

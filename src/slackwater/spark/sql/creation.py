@@ -24,12 +24,11 @@ from slackwater.spark.session.enabled_sessions import is_delta_by_default
 from slackwater.spark.session.local_frame import result_frame
 from slackwater.spark.session.reader_options import Options
 from slackwater.spark.session.settings import SessionSettings
-from slackwater.spark.session.stores import table_at
 from slackwater.spark.session.types import to_spark_schema
 from slackwater.spark.sql.query import names_delta_tables
 from slackwater.spark.sql.statement import Statement, nothing
-from slackwater.spark.sql.tables import CloneSource, NamedTable, clone_source, named_table, required_table
 from slackwater.spark.sql.views import keep
+from slackwater.spark.storage.stores import table_at
 from slackwater.spark.table.builder import (
     CREATE,
     CREATE_IF_NOT_EXISTS,
@@ -39,8 +38,9 @@ from slackwater.spark.table.builder import (
     IdentityGenerator,
     require_place,
 )
+from slackwater.spark.table.named import CloneSource, NamedTable, clone_source, named_table, required_table
 from slackwater.spark.table.table import DeltaTable
-from slackwater.spark.write.save import begin_definition, newest_snapshot, save_as_definition
+from slackwater.spark.writer.save import begin_definition, newest_snapshot, save_as_definition
 from slackwater.sql import definitions as parsed
 from slackwater.sql.definitions import ColumnDefinition, TableCreation, creation_of
 from slackwater.sql.lexer import TokenCursor, name_at

@@ -21,7 +21,7 @@ from slackwater.spark.session.local_frame import local_frame
 from slackwater.spark.session.types import to_spark_type
 from slackwater.spark.sql.services import required
 from slackwater.spark.sql.statement import Statement
-from slackwater.spark.sql.tables import NamedTable, named_table
+from slackwater.spark.table.named import NamedTable, named_table
 from slackwater.sql import maintenance as parsed
 
 _COLUMNS = (

@@ -7,11 +7,11 @@ from typing import Any, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 
+from slackwater.spark.catalog.frames import sql_over, with_frames
 from slackwater.spark.catalog.session_lakes import SessionNames
-from slackwater.spark.plan_text import explained
+from slackwater.spark.session.plan_text import explained
 from slackwater.spark.sql import alterations, changes, creation, describe, services, show, transactions
 from slackwater.spark.sql.dynamic_sql import execute, require_no_unseen_truncation, spelled_out
-from slackwater.spark.sql.frames import sql_over, with_frames
 from slackwater.spark.sql.query import rewritten
 from slackwater.spark.sql.statement import Statement
 from slackwater.sql.lexer import TEXT, Token, tokens_of, with_quoted_names

@@ -13,19 +13,19 @@ from pyspark.sql import functions as F
 from slackwater.errors import InvalidArgument
 from slackwater.predicate.predicate import columns_of, is_understood
 from slackwater.protocol.schema.schema import StructType
+from slackwater.spark.catalog.frames import new_view_name, sql_over
 from slackwater.spark.catalog.persisted_views import expanded, stored_view
 from slackwater.spark.catalog.resolve import parts_of, path_in_parts
 from slackwater.spark.catalog.session_lakes import SessionNames
 from slackwater.spark.conditions.predicates import predicate_of
+from slackwater.spark.conditions.transaction_time import TransactionTime
 from slackwater.spark.lake.transaction import TransactionTable
-from slackwater.spark.lake.transaction_time import TransactionTime
 from slackwater.spark.read.pushdown_frame import prune_files, replans_on_select
 from slackwater.spark.session.enabled_sessions import statement_scope
 from slackwater.spark.session.settings import is_case_sensitive, session_zone
 from slackwater.spark.session.types import from_spark_schema
-from slackwater.spark.sql.frames import new_view_name, sql_over
-from slackwater.spark.sql.tables import NamedTable, frame_of, named_table, required_table
 from slackwater.spark.sql.views import kept_view, reading
+from slackwater.spark.table.named import NamedTable, frame_of, named_table, required_table
 from slackwater.sql.column_pruning import needed_columns, renames_columns
 from slackwater.sql.lexer import Token, quoted, tokens_of
 from slackwater.sql.predicate_pushdown import pushed_conditions

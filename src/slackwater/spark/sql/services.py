@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from slackwater.errors import InvalidArgument, UnsupportedFeature
 from slackwater.spark.catalog.resolve import resolve
 from slackwater.spark.sql.statement import Statement, nothing
-from slackwater.spark.sql.tables import NamedTable, named_table, required_table, travel_options
+from slackwater.spark.table.named import NamedTable, named_table, required_table, travel_options
 from slackwater.spark.table.table import DeltaTable
 from slackwater.sql import maintenance as parsed
 from slackwater.sql.lexer import SqlName, name_at, quoted

@@ -23,8 +23,8 @@ from slackwater.spark.session.types import to_spark_type
 from slackwater.spark.sql.changes import partition_values
 from slackwater.spark.sql.describe import catalog_name, shown_properties
 from slackwater.spark.sql.statement import Statement, pairs, texts
-from slackwater.spark.sql.tables import NamedTable, named_table
 from slackwater.spark.table.builder import CREATE, DeltaTableBuilder
+from slackwater.spark.table.named import NamedTable, named_table
 from slackwater.spark.table.table import DeltaTable
 from slackwater.sql.definitions import property_key
 from slackwater.sql.lexer import SqlName, TokenCursor, name_at, quoted

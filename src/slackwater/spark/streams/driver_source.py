@@ -23,7 +23,7 @@ from slackwater.scan.snapshot import physical_paths
 from slackwater.spark.hadoop.store import HadoopStore
 from slackwater.spark.read.table_scan import TableScan
 from slackwater.spark.session.classic_connect import empty_frame, java_class
-from slackwater.spark.session.row_transport import uses_spark
+from slackwater.spark.storage.row_transport import uses_spark
 from slackwater.spark.streams.jvm_source import (
     AVAILABLE_NOW,
     METRICS,

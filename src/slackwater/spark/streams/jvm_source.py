@@ -17,7 +17,7 @@ from typing_extensions import ParamSpec
 
 from slackwater.errors import SlackwaterError
 from slackwater.spark.session.classic_connect import empty_frame, frame_of_plan, is_connect, java_class, scala_object
-from slackwater.spark.session.shared_storage import share_seen_places
+from slackwater.spark.storage.shared_storage import share_seen_places
 
 SOURCE = "org.apache.spark.sql.execution.streaming.Source"
 AVAILABLE_NOW = "org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow"

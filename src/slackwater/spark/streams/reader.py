@@ -22,7 +22,10 @@ from slackwater.scan.file_changes import require_feed
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.catalog.resolve import known_parts
 from slackwater.spark.hadoop.store import HadoopStore
-from slackwater.spark.io_requests import (
+from slackwater.spark.read.pushdown_frame import narrowing_frame
+from slackwater.spark.read.table_scan import ScanOptions
+from slackwater.spark.session.enabled_sessions import is_enabled_for
+from slackwater.spark.session.io_requests import (
     is_extended,
     remember_requests,
     request_of,
@@ -30,16 +33,13 @@ from slackwater.spark.io_requests import (
     table_to_load,
     wrap,
 )
-from slackwater.spark.read.pushdown_frame import narrowing_frame
-from slackwater.spark.read.table_scan import ScanOptions
-from slackwater.spark.session.enabled_sessions import is_enabled_for
 from slackwater.spark.session.reader_options import Options
-from slackwater.spark.session.row_transport import require_python_workers
 from slackwater.spark.session.settings import MAY_DROP, MAY_RENAME, MAY_RENAME_AND_DROP, MAY_RETYPE, session_zone
-from slackwater.spark.session.stores import table_at
-from slackwater.spark.sql.tables import named_table
+from slackwater.spark.storage.row_transport import require_python_workers
+from slackwater.spark.storage.stores import table_at
 from slackwater.spark.streams.driver_source import DrivenScan, can_be_driven
 from slackwater.spark.streams.scan import StreamScan
+from slackwater.spark.table.named import named_table
 from slackwater.streams.event_times import event_time_path
 from slackwater.streams.options import LATEST, StreamOptions
 from slackwater.streams.schema_changes import AllowedSchemaChanges, require_unblocked

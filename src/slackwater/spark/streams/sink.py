@@ -22,11 +22,11 @@ from slackwater.errors import InvalidArgument, SlackwaterError
 from slackwater.log.history import CommitHistory
 from slackwater.log.table import Table
 from slackwater.spark.session.classic_connect import is_connect
-from slackwater.spark.session.locations import escaped_path
 from slackwater.spark.session.reader_options import Options
 from slackwater.spark.session.settings import SessionSettings
+from slackwater.spark.storage.locations import escaped_path
 from slackwater.spark.write.options import MicroBatch, WriteOptions, of_micro_batch, stream_options
-from slackwater.spark.write.save import save_micro_batch, validate_save
+from slackwater.spark.writer.save import save_micro_batch, validate_save
 from slackwater.transaction.commit_result import CommitResult
 
 CHECKPOINT = "checkpointLocation"

@@ -17,15 +17,15 @@ from pyspark.sql import types as spark_types
 
 from slackwater.errors import InvalidArgument, OperationNotAllowed
 from slackwater.log.table import Table
-from slackwater.spark.catalog.named_tables import require_same
+from slackwater.spark.by_name.named_tables import require_same
 from slackwater.spark.catalog.resolve import LakeName, known_parts, lake_name_of, parts_of, path_in_parts, resolve
 from slackwater.spark.catalog.session_catalog import entry_of
-from slackwater.spark.io_requests import given_path, is_extended, wrap
 from slackwater.spark.session.classic_connect import is_connect
 from slackwater.spark.session.enabled_sessions import is_delta_by_default, is_enabled_for
+from slackwater.spark.session.io_requests import given_path, is_extended, wrap
 from slackwater.spark.session.reader_options import Options
 from slackwater.spark.session.settings import SessionSettings
-from slackwater.spark.session.stores import table_at
+from slackwater.spark.storage.stores import table_at
 from slackwater.spark.streams.connect_foreach_batch import remote_batch_writer
 from slackwater.spark.streams.server_python import require_server_python
 from slackwater.spark.streams.sink import CHECKPOINT, SinkRequest, StreamSink, checkpoint_of

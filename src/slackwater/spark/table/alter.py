@@ -38,11 +38,11 @@ from slackwater.protocol.schema_changes.alter_columns import (
 from slackwater.protocol.schema_changes.replace_schema import replace_columns
 from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
-from slackwater.spark.lake.transaction_time import TransactionTime
+from slackwater.spark.conditions.transaction_time import TransactionTime
 from slackwater.spark.read.table_scan import TableScan
+from slackwater.spark.session.argument_checks import parsed_type, text_argument
 from slackwater.spark.session.settings import SessionSettings
 from slackwater.spark.session.types import from_spark_schema
-from slackwater.spark.table.argument_checks import parsed_type, text_argument
 from slackwater.spark.write.row_checks import NOT_NULL_VIOLATED, RowCheck, expressions_named, not_null_check, sql_check
 from slackwater.spark.write.table_expressions import validate_constraint, validate_default
 from slackwater.sql.lexer import quoted

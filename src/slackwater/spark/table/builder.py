@@ -38,14 +38,14 @@ from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.catalog.registration import register_table, unregister_table
 from slackwater.spark.catalog.resolve import LakeName, lake_name_of, parts_of, path_in_parts
 from slackwater.spark.catalog.session_catalog import entry_of
+from slackwater.spark.session.argument_checks import parsed_type, text_argument
 from slackwater.spark.session.settings import SessionSettings
-from slackwater.spark.session.stores import table_at
 from slackwater.spark.session.types import from_spark_schema, to_spark_schema
-from slackwater.spark.table.argument_checks import parsed_type, text_argument
+from slackwater.spark.storage.stores import table_at
 from slackwater.spark.write.operation_info import definition_parameters
 from slackwater.spark.write.overwrite_scope import whole_table
-from slackwater.spark.write.save import newest_snapshot
 from slackwater.spark.write.table_expressions import validate_constraint, validate_generation
+from slackwater.spark.writer.save import newest_snapshot
 from slackwater.storage.location import parse_location
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.clock import Clock

@@ -16,7 +16,7 @@ from slackwater.spark.dml.merge.merge import merge
 from slackwater.spark.dml.update import update
 from slackwater.spark.maintenance.auto_compact import with_auto_compaction
 from slackwater.spark.session.local_frame import result_frame
-from slackwater.spark.write.save import save_to
+from slackwater.spark.writer.save import save_to
 from slackwater.transaction.commit_result import CommitResult
 
 MERGE_RESULT = spark_types.StructType(
@@ -107,7 +107,8 @@ class TableChanges:
         return save_to(frame, self._changing(), mode, options, assigns=True)
 
     def _merge(self, builder: DeltaMergeBuilder) -> DataFrame:
-        counts = merge(self._spark, self._changing(), builder, self._alias)
+        counts, result = merge(self._spark, self._changing(), builder, self._alias)
+        with_auto_compaction(self._spark, result)
         counted = [] if counts is None else [(counts.affected, counts.updated, counts.deleted, counts.inserted)]
         return result_frame(self._spark, counted, MERGE_RESULT, "MERGE")
 

@@ -14,9 +14,9 @@ from slackwater.protocol.schema_changes.alter_column import retype, set_comment,
 from slackwater.protocol.schema_changes.alter_columns import ColumnPosition, move_column
 from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
+from slackwater.spark.session.argument_checks import parsed_type
 from slackwater.spark.session.types import from_spark_schema
 from slackwater.spark.table.alter import TableAlterations
-from slackwater.spark.table.argument_checks import parsed_type
 from slackwater.spark.write.row_checks import not_null_check
 from slackwater.spark.write.table_expressions import validate_default
 from slackwater.transaction.table.alteration import parameter_text

@@ -13,7 +13,7 @@ from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.maintenance.builder import DeltaOptimizeBuilder, DeltaReorgBuilder
 from slackwater.spark.maintenance.restore import restore_table
 from slackwater.spark.maintenance.vacuum import vacuum_table
-from slackwater.spark.table.argument_checks import require_timestamp, require_type, text_argument
+from slackwater.spark.session.argument_checks import require_timestamp, require_type, text_argument
 
 
 class TableServices:

@@ -32,14 +32,14 @@ from slackwater.spark.maintenance.clone import clone_table
 from slackwater.spark.maintenance.convert import convert_to_table
 from slackwater.spark.progress.progress import Progress
 from slackwater.spark.read.load import load_table
+from slackwater.spark.session.argument_checks import require_timestamp, require_type
 from slackwater.spark.session.enabled_sessions import require_running
 from slackwater.spark.session.identifiers import path_in_text
 from slackwater.spark.session.local_frame import result_frame
 from slackwater.spark.session.reader_options import Options
 from slackwater.spark.session.settings import SessionSettings, session_zone
-from slackwater.spark.session.stores import table_at
+from slackwater.spark.storage.stores import table_at
 from slackwater.spark.table.alter import TableAlterations
-from slackwater.spark.table.argument_checks import require_timestamp, require_type
 from slackwater.spark.table.builder import (
     CREATE,
     CREATE_IF_NOT_EXISTS,

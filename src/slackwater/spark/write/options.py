@@ -13,8 +13,8 @@ from typing import Any
 from slackwater.errors import InvalidArgument
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.session.reader_options import Options
-from slackwater.spark.session.row_transport import parse_transport
 from slackwater.spark.session.settings import ApplicationVersion, SessionSettings
+from slackwater.spark.storage.row_transport import parse_transport
 
 _MODES = {
     "append": "append",

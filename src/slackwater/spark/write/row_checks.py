@@ -6,13 +6,11 @@ Source: delta-protocol.md "Column Invariants", "CHECK Constraints", "Generated C
 
 from __future__ import annotations
 
-import re
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
 
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import Column, DataFrame
@@ -22,13 +20,12 @@ from slackwater.errors import InvalidArgument, InvariantViolationException, Slac
 from slackwater.protocol.schema.schema import ArrayType, ColumnPath, DataType, MapType, StructType
 from slackwater.spark.conditions.log_suppression import suppress_spark_errors
 from slackwater.spark.session.classic_connect import condition_of, new_observation, observed
-from slackwater.spark.session.identifiers import without_our_names
+from slackwater.spark.session.spark_errors import class_of, spark_error_text
 from slackwater.sql.lexer import quoted
 
 _RAISED = "USER_RAISED_EXCEPTION"
 _MARK = "slackwater-row-check"
 _BROKEN = "broken"
-_CLASS, _STATE = re.compile(r"\A\[[A-Z][A-Z0-9_.]*\] "), re.compile(r" SQLSTATE: \w{5}.*\Z")
 NOT_NULL_VIOLATED = "DELTA_NOT_NULL_CONSTRAINT_VIOLATED"
 
 
@@ -168,20 +165,6 @@ def expressions_named(what: str) -> Iterator[None]:
             raise
         kind = SqlSyntaxError if isinstance(error, ParseException) else InvalidArgument
         raise kind(f"{what}: {spark_error_text(error)}", **class_of(error)) from error
-
-
-def spark_error_text(error: PySparkException) -> str:
-    """Return the first line of Spark's error, without suggestions of internal names.
-
-    The error class and SQLSTATE are removed, because the new error has them as attributes.
-    """
-    line = without_our_names(str(error).strip().splitlines()[0])
-    return _STATE.sub("", _CLASS.sub("", line)).rstrip(".")
-
-
-def class_of(error: PySparkException) -> dict[str, Any]:
-    """Return the error class and the SQLSTATE of Spark's error, for the error that replaces it."""
-    return {"error_class": condition_of(error), "sqlstate": error.getSqlState()}
 
 
 def raised_text(error: PySparkException, mark: str) -> str | None:

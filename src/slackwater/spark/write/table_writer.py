@@ -31,7 +31,7 @@ from slackwater.protocol.properties.properties import (
 from slackwater.protocol.schema.schema import StructType, schema_to_json
 from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.file_changes import CHANGE_TYPE
-from slackwater.spark.lake.transaction_time import TransactionTime
+from slackwater.spark.conditions.transaction_time import TransactionTime
 from slackwater.spark.read.row_addresses import KEPT_COMMIT_VERSION, KEPT_ROW_ID
 from slackwater.spark.write.files.data_files import FileLayout, WrittenFiles, write_data_files
 from slackwater.spark.write.identity_values import generated_extremes

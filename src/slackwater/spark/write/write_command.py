@@ -30,8 +30,8 @@ from slackwater.protocol.schema_changes.column_names import validate_partition_c
 from slackwater.protocol.schema_changes.merge_schema import without_internal_metadata
 from slackwater.protocol.schema_changes.replace_schema import replace_schema
 from slackwater.protocol.table_configuration import TableConfiguration
+from slackwater.scan.row_count import live_row_counts, total
 from slackwater.scan.snapshot import Snapshot
-from slackwater.spark.dml.dml_command import record_counts, total
 from slackwater.spark.session.settings import SessionSettings, session_zone
 from slackwater.spark.session.temporary_settings import with_settings
 from slackwater.spark.session.types import from_spark_schema, to_spark_schema
@@ -158,7 +158,7 @@ class WriteAttempt:
             transaction.add_change_files([*inserted, *changes.change_files])
         if request.replace_where is None:
             return {}
-        held = total(record_counts(replaced.files).values())
+        held = total(live_row_counts(replaced.files).values())
         deleted = {} if held is None else {"numDeletedRows": held - copied}
         return {**deleted, "numCopiedRows": copied, "numAddedChangeFiles": len(transaction.staged.change_files)}
 

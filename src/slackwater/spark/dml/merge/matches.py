@@ -11,7 +11,8 @@ from pyroaring import BitMap64
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from slackwater.spark.dml.dml_command import DmlCommand, files_of, record_counts
+from slackwater.scan.row_count import files_of, live_row_counts
+from slackwater.spark.dml.dml_command import DmlCommand
 from slackwater.spark.dml.merge.builder import MATCHED, NOT_MATCHED_BY_SOURCE
 from slackwater.spark.dml.merge.clauses import ResolvedClause, first_match
 from slackwater.spark.dml.merge.source import SOURCE_ID, MergeSource
@@ -100,7 +101,7 @@ class MergeMatches:
 
     @cached_property
     def _gone(self) -> set[str]:
-        live = record_counts(files_of(self.files, self.modified.keys()))
+        live = live_row_counts(files_of(self.files, self.modified.keys()))
         return {path for path, rows in self.modified.items() if len(rows) == live[path]}
 
     @cached_property

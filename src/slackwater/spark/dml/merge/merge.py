@@ -36,13 +36,13 @@ from slackwater.spark.dml.merge.pruning import join_conditions, source_bounds
 from slackwater.spark.dml.merge.rows import MergeRows
 from slackwater.spark.dml.merge.source import MergeSource
 from slackwater.spark.dml.metrics import file_metrics
-from slackwater.spark.maintenance.auto_compact import with_auto_compaction
 from slackwater.spark.progress.progress import Progress
 from slackwater.spark.read.row_addresses import row_count
 from slackwater.spark.read.table_scan import TableScan
 from slackwater.spark.session.classic_connect import alias_of
 from slackwater.spark.write.alignment import aligned_column, is_aligned, null_column
 from slackwater.spark.write.schema_evolution import evolved_table
+from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.conflicts.row_reads import RowsRead
 
 
@@ -62,11 +62,12 @@ class MergeCounts:
 
 def merge(
     spark: SparkSession, table: Table, builder: DeltaMergeBuilder, alias: str | None = None
-) -> MergeCounts | None:
+) -> tuple[MergeCounts | None, CommitResult | None]:
     """Run the MERGE of `builder` on the newest version of the table. Makes no commit if nothing changes.
 
-    Returns None if the session's application already committed it. With schema evolution, requested by the builder or
-    the session, columns missing in the target are added from the source.
+    Returns the counts and the commit. The counts are None if the session's application already committed the MERGE.
+    With schema evolution, requested by the builder or the session, columns missing in the target are added from the
+    source.
 
     Raises the errors of `DeltaMergeBuilder.execute`.
     """
@@ -77,8 +78,8 @@ def merge(
         builder = builder.withSchemaEvolution()
     with Progress.of(spark, "MERGE", by_arrow=lambda: change.scan.by_arrow) as progress:
         work = Merge(change, builder, progress)
-        with_auto_compaction(spark, change.run(work.run))
-        return None if change.is_skipped else work.counts
+        result = change.run(work.run)
+        return None if change.is_skipped else work.counts, result
 
 
 class Merge:

@@ -15,15 +15,8 @@ from pyspark.sql import functions as F
 from slackwater.errors import UnsupportedFeature
 from slackwater.protocol.schema.schema import StructField
 from slackwater.scan.file_changes import CHANGE_TYPE
-from slackwater.spark.dml.dml_command import (
-    DELETE,
-    INSERT,
-    UPDATE_POSTIMAGE,
-    UPDATE_PREIMAGE,
-    DmlCommand,
-    files_of,
-    rows_left,
-)
+from slackwater.scan.row_count import files_of, rows_left
+from slackwater.spark.dml.dml_command import DELETE, INSERT, UPDATE_POSTIMAGE, UPDATE_PREIMAGE, DmlCommand
 from slackwater.spark.dml.executor_rewrite import ExecutorRewrite
 from slackwater.spark.dml.merge.builder import MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE
 from slackwater.spark.dml.merge.clauses import ResolvedClause, first_match

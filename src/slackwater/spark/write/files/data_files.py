@@ -32,11 +32,11 @@ from slackwater.protocol.actions.paths import canonical_path, encode_path
 from slackwater.protocol.features.column_mapping import FIELD_ID, NONE, physical_name, physical_schema
 from slackwater.protocol.schema.schema import VOID, DataType, StructField, StructType, nullable_type
 from slackwater.spark.session.classic_connect import writer_failure
-from slackwater.spark.session.locations import DataLocations
-from slackwater.spark.session.row_transport import RowTransport, choose_transport, served_to_spark
-from slackwater.spark.session.shared_storage import require_shared
 from slackwater.spark.session.temporary_settings import with_settings
 from slackwater.spark.session.types import PARQUET_FIELD_ID, to_spark_type
+from slackwater.spark.storage.locations import DataLocations
+from slackwater.spark.storage.row_transport import RowTransport, choose_transport, served_to_spark
+from slackwater.spark.storage.shared_storage import require_shared
 from slackwater.spark.write.files.arrow_files import write_arrow_files
 from slackwater.spark.write.files.local_files import write_local_files
 from slackwater.spark.write.files.row_count_check import CountedRows

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from slackwater.errors import StorageError
 from slackwater.spark.session.classic_connect import new_observation, observed
-from slackwater.spark.session.shared_storage import WHAT_TO_DO, not_shared
+from slackwater.spark.storage.shared_storage import WHAT_TO_DO, not_shared
 
 _ROWS = "rows"
 

@@ -13,14 +13,14 @@ from pyspark.sql.catalog import Column, Table
 
 from slackwater.errors import UnsupportedFeature
 from slackwater.protocol.features import clustering
-from slackwater.spark.catalog.named_tables import table_exists
+from slackwater.spark.by_name.named_tables import table_exists
 from slackwater.spark.catalog.resolve import known_parts
 from slackwater.spark.catalog.session_catalog import SPARK_CATALOG
 from slackwater.spark.catalog.session_lakes import SessionNames
-from slackwater.spark.io_requests import wrap_each
 from slackwater.spark.session.enabled_sessions import is_delta_by_default, is_enabled_for
+from slackwater.spark.session.io_requests import wrap_each
 from slackwater.spark.session.types import to_spark_type
-from slackwater.spark.sql.tables import NamedTable, named_table
+from slackwater.spark.table.named import NamedTable, named_table
 from slackwater.sql.lexer import quoted
 from slackwater.sql.parameters import text_literal
 

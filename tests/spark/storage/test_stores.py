@@ -11,10 +11,10 @@ from pyspark.sql import SparkSession
 from slackwater import DeltaTable
 from slackwater.errors import UnsupportedFeature
 from slackwater.scan.snapshot import Snapshot
-from slackwater.spark.session import row_transport
 from slackwater.spark.session.reader_options import Options
-from slackwater.spark.session.row_transport import ROWS
-from slackwater.spark.session.stores import storage_options
+from slackwater.spark.storage import row_transport
+from slackwater.spark.storage.row_transport import ROWS
+from slackwater.spark.storage.stores import storage_options
 from slackwater.transaction.public_transaction import Transaction
 from tests.contract.s3_server import BUCKET, s3_server
 from tests.transaction.tables import ID, add, schema

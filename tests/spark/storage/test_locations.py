@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.protocol.actions.paths import are_plain
-from slackwater.spark.session.locations import DataLocations
+from slackwater.spark.storage.locations import DataLocations
 
 ROOTS = ["/data/t", "/dätä/a b/{t}*", "s3://bucket/t", "s3://bucket/a%20b"]
 PLAIN = st.lists(st.sampled_from(["a", "b.parquet", "day=1/c"]), min_size=1, max_size=3).map("".join)

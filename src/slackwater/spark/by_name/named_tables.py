@@ -14,11 +14,11 @@ from slackwater.spark.catalog.registration import register_table, unregister_tab
 from slackwater.spark.catalog.resolve import LakeName, known_parts, lake_name_of, parts_of, path_in_parts
 from slackwater.spark.catalog.session_catalog import CatalogEntry, entry_of
 from slackwater.spark.session.reader_options import Options
-from slackwater.spark.session.stores import table_at
 from slackwater.spark.sql.query import view_frame
-from slackwater.spark.sql.tables import frame_of, named_table
+from slackwater.spark.storage.stores import table_at
+from slackwater.spark.table.named import frame_of, named_table
 from slackwater.spark.write.alignment import named_by_position
-from slackwater.spark.write.save import save, save_as_definition
+from slackwater.spark.writer.save import save, save_as_definition
 from slackwater.sql.lexer import name_at, tokens_of
 from slackwater.sql.time_travel import at_suffix
 

@@ -11,7 +11,7 @@ from slackwater.errors import UnsupportedFeature
 from slackwater.spark.catalog.resolve import known_parts
 from slackwater.spark.dml.merge.builder import DeltaMergeBuilder
 from slackwater.spark.session.enabled_sessions import is_enabled_for
-from slackwater.spark.sql.tables import named_table
+from slackwater.spark.table.named import named_table
 
 
 def merge_into(original: Callable[..., Any], self: DataFrame, table: str, condition: Column) -> Any:

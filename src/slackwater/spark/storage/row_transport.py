@@ -24,7 +24,7 @@ from slackwater.spark.session.classic_connect import (
     workers_have_this_python,
 )
 from slackwater.spark.session.enabled_sessions import cached_in_statement
-from slackwater.spark.session.locations import DataLocations
+from slackwater.spark.storage.locations import DataLocations
 from slackwater.storage.location import GCS_SCHEMES, S3_SCHEMES
 from slackwater.storage.store import ObjectStore
 from slackwater.storage.webhdfs_server import WebHdfs

@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from slackwater import DeltaTable, Snapshot, errors
-from slackwater.spark.session import shared_storage
 from slackwater.spark.session.classic_connect import is_connect, new_observation, observed
-from slackwater.spark.session.shared_storage import require_shared
+from slackwater.spark.storage import shared_storage
+from slackwater.spark.storage.shared_storage import require_shared
 from slackwater.spark.write.files import row_count_check
 from slackwater.storage.local_store import LocalObjectStore
 from slackwater.storage.open import open_store

@@ -29,10 +29,10 @@ from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.dml.merge.replace_on import replace_matching
 from slackwater.spark.maintenance.auto_compact import with_auto_compaction
 from slackwater.spark.progress.progress import Progress
-from slackwater.spark.session.row_transport import uses_arrow
 from slackwater.spark.session.settings import SessionSettings
-from slackwater.spark.session.stores import table_at
 from slackwater.spark.session.types import from_spark_schema
+from slackwater.spark.storage.row_transport import uses_arrow
+from slackwater.spark.storage.stores import table_at
 from slackwater.spark.write.options import WriteOptions, write_options
 from slackwater.spark.write.overwrite_scope import whole_table
 from slackwater.spark.write.table_writer import TableWriter

@@ -18,7 +18,7 @@ from slackwater.spark.catalog.session_catalog import SPARK_CATALOG, plain_sql
 from slackwater.spark.history.system_time import SystemTimeRelation
 from slackwater.spark.session.reader_options import split_path
 from slackwater.spark.session.settings import session_zone
-from slackwater.spark.session.stores import table_at
+from slackwater.spark.storage.stores import table_at
 from slackwater.spark.table.table import DeltaTable
 from slackwater.sql.time_travel import AT, BETWEEN, FROM_TO, SYSTEM_TIME, VERSION, Travel
 

@@ -11,7 +11,7 @@ from pyspark.sql import types as spark_types
 
 from slackwater.error_classes import StatementPlace
 from slackwater.errors import InvalidArgument, SqlSyntaxError, WrongArgumentType
-from slackwater.spark.write.row_checks import spark_error_text
+from slackwater.spark.session.spark_errors import spark_error_text
 
 _PLACE = re.compile(r"\(line (\d+), pos (\d+)\)")
 _WORD = re.compile(r"\w+")

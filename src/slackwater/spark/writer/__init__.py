@@ -1,0 +1,1 @@
+"""DataFrameWriter commands on Delta tables: create, append, overwrite, replace."""
