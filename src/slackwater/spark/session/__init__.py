@@ -1,1 +1,1 @@
-"""What differs between sessions: classic and Connect, settings, names, types, storage that is shared."""
+"""Differences between sessions: classic and Connect, settings, names, types, shared storage."""

@@ -1,4 +1,4 @@
-"""Python functions over the rows of a DataFrame as Arrow batches, whatever the names of its columns are."""
+"""Python functions over the rows of a DataFrame, in Arrow batches. Column names can hold any characters."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ ArrowFunction: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Reco
 
 
 def mapped_in_arrow(frame: DataFrame, function: ArrowFunction, schema: spark_types.StructType | str) -> DataFrame:
-    """Return `frame.mapInArrow(function, schema)`, with each column by its literal name.
+    """Return `frame.mapInArrow(function, schema)`, with literal column names.
 
-    PySpark reads the names as SQL, where backticks quote and dots separate fields.
+    PySpark parses the names as SQL: backticks quote, and dots separate fields.
     """
     names = frame.columns
     if not any("." in name or "`" in name for name in names):

@@ -1,4 +1,4 @@
-"""Spark schemas as Arrow schemas, the field ids of Parquet included."""
+"""Conversion of Spark schemas to Arrow schemas, with the field ids of Parquet."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ _LEAVES: dict[type[spark_types.DataType], pa.DataType] = {
 
 
 def to_arrow_schema(schema: spark_types.StructType) -> pa.Schema:
-    """The Arrow schema of `schema`: instants in UTC, fields with the Parquet ids that their metadata names.
+    """Return the Arrow schema of `schema`.
 
-    Raises UnsupportedFeature for a type that data files cannot hold.
+    Instants are in UTC. A field gets the Parquet id in its metadata, if present. Raises UnsupportedFeature for a type
+    that is not supported in data files.
     """
     return pa.schema([_field(field) for field in schema.fields])
 

@@ -1,7 +1,7 @@
-"""The two kinds of Spark session, classic and Connect, and what has to be done differently in each.
+"""The two kinds of Spark session, classic and Connect, and the operations with a different implementation in each.
 
-Everything that touches the JVM or a Connect plan is here (and at the foot of `condition_trees.py`, for conditions; in
-`spark/hadoop`, for Hadoop's file systems).
+All other access to the JVM or to Connect plans is in two places: the end of `condition_trees.py`, for conditions, and
+`spark/hadoop`, for Hadoop's file systems.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
 
 _PATHS_ONE_BY_ONE = 16
 _PLAN = "_slackwater_plan"
-# The leaves of plans whose rows stay the same.
+# Leaf nodes of plans with the same rows in each run.
 _STEADY_LEAVES = frozenset({"LogicalRelation", "LocalRelation", "Range"})
 _WRITE_FAILED = "TASK_WRITE_FAILED"
 _PARSED_FILTER = re.compile(r"(?m)^'?Filter (.*)$")
-# The first line lists the columns, with names that may look like anything.
+# The first line lists the columns, and column names can hold any text.
 _ANALYSED = re.compile(r"(?s)== Analyzed Logical Plan ==\n[^\n]*\n(.*?)\n== Optimized Logical Plan ==")
 _ATTRIBUTE_ID = re.compile(r"#(\d+)L?\Z")
 _ALL_FIELDS = 2**31 - 1
 _WHOLE_PLANS = {
     "spark.sql.debug.maxToStringFields": str(_ALL_FIELDS),
-    # Spark's own default, which leaves room for what follows the text.
+    # Spark's own default: Spark appends a suffix to the text.
     "spark.sql.maxPlanStringLength": str(2**31 - 16),
-    # It matches nothing.
+    # A pattern without matches.
     "spark.sql.redaction.string.regex": "(?!)",
 }
 _NO_FILE_SYSTEM = re.compile(r"No FileSystem for scheme|Class [\w.$]*FileSystem not found")
@@ -50,17 +50,20 @@ _GUESSED_PARALLELISM = 16
 _HADOOP_DEFAULTS = "core-default.xml"
 _PYTHONS = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
 _PYTHON_SETTINGS = ("spark.pyspark.python", "spark.pyspark.driver.python")
-# Listeners hear of the end of a job a moment after the job itself; they may never, where their queue overflows.
+# Spark notifies listeners shortly after the end of a job, or never if their queue overflows.
 _OBSERVED_POLL_S, _OBSERVED_POLLS = 0.002, 5_000
 
 
 def is_connect(spark: SparkSession) -> bool:
-    """Whether `spark` is a Connect session."""
+    """Return whether `spark` is a Connect session."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 def is_one_process(spark: SparkSession) -> bool:
-    """Whether Spark's driver and executors are one process of this machine; not known of a Connect server, so False."""
+    """Return whether Spark's driver and executors are one process of this machine.
+
+    Always False for Connect, because the client cannot find out.
+    """
     if is_connect(spark):
         return False
     master = str(spark.sparkContext.master)
@@ -68,16 +71,16 @@ def is_one_process(spark: SparkSession) -> bool:
 
 
 def workers_have_this_python(spark: SparkSession) -> bool:
-    """Whether the Python workers of a classic session on this machine run by this process's Python."""
+    """Return whether the Python workers of a classic session on this machine run this process's Python."""
     told = shutil.which(spark.sparkContext.pythonExec)
-    # By name: an environment's Python is a link to one that has not its packages.
+    # Compare the folders unresolved, because the Python of a virtual environment is a link to one without its packages.
     return told is not None and Path(told).parent == Path(sys.executable).parent
 
 
 def use_this_python(spark: SparkSession) -> None:
-    """Run the Python workers of a classic session on this machine by this process's Python, unless the user chose one.
+    """Set the Python of a classic session's workers on this machine to this process's, unless the user chose one.
 
-    PySpark's own default is the first `python3` of the PATH, which need not have this package.
+    PySpark's default is the first `python3` of the PATH, possibly without this package.
     """
     if is_one_process(spark) and sys.executable and not _chooses_python(spark.sparkContext.getConf().get):
         spark.sparkContext.pythonExec = sys.executable
@@ -85,9 +88,10 @@ def use_this_python(spark: SparkSession) -> None:
 
 @contextmanager
 def this_python_for_server(options: Mapping[str, str]) -> Iterator[None]:
-    """Within the block, a Connect server that PySpark starts on this machine takes this process's Python.
+    """Make a Connect server started by PySpark on this machine use this process's Python, within the block.
 
-    A server reads its choice once, as it starts. `options` are those of the builder. A choice of the user stays.
+    A server reads this choice once, at its start. `options` are the options of the session builder. The user's choice
+    takes precedence.
     """
     remote = options.get("spark.remote") or os.environ.get("SPARK_REMOTE")
     url = remote or options.get("spark.master") or os.environ.get("MASTER") or ""
@@ -106,13 +110,13 @@ def _chooses_python(setting: Callable[[str], str | None]) -> bool:
 
 
 def python_worker_error(error: PySparkException) -> str:
-    """What the exception says that a Python of Spark's ended with, in one line; else its own first line."""
+    """Return the last error line of a Python worker in the exception, or else the exception's first line."""
     lines = str(error).strip().splitlines()
     return next((line for line in reversed(lines) if "Error: " in line), lines[0])
 
 
 def default_parallelism(spark: SparkSession) -> int:
-    """In how many tasks Spark runs what is given to it; of a Connect server that says nothing, a guess."""
+    """Return Spark's default number of tasks. Return a guess if a Connect server does not set it."""
     told = spark.conf.get("spark.sql.leafNodeDefaultParallelism", None)
     if told is None and is_connect(spark):
         told = spark.conf.get("spark.default.parallelism", None) or str(_GUESSED_PARALLELISM)
@@ -120,7 +124,7 @@ def default_parallelism(spark: SparkSession) -> int:
 
 
 def empty_frame(spark: SparkSession, schema: StructType) -> DataFrame:
-    """A frame without rows; classic PySpark would make it of a job in the Python of executors."""
+    """Return a frame without rows. The classic `createDataFrame` would run a job in the Python of executors."""
     if is_connect(spark):
         return spark.createDataFrame([], schema)
     from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
@@ -131,7 +135,7 @@ def empty_frame(spark: SparkSession, schema: StructType) -> DataFrame:
 
 
 def new_observation(spark: SparkSession) -> Any:
-    """What `DataFrame.observe` of such a session takes."""
+    """Return an observation for `DataFrame.observe` of the session."""
     if is_connect(spark):
         from pyspark.sql.connect.observation import Observation as ConnectObservation
 
@@ -142,7 +146,7 @@ def new_observation(spark: SparkSession) -> Any:
 
 
 def observed(observation: Any, name: str, sleep: Callable[[float], None] = time.sleep) -> Any:
-    """The value `name` that was observed in a job that has ended, None where word of it does not come in time."""
+    """Return the value `name` observed in a finished job, None if Spark does not report the value in time."""
     if type(observation).__module__.startswith("pyspark.sql.connect"):
         return observation.get.get(name)
     future = observation._jo.future()
@@ -154,10 +158,10 @@ def observed(observation: Any, name: str, sleep: Callable[[float], None] = time.
 
 
 def same_columns(original: DataFrame, replacement: DataFrame) -> DataFrame:
-    """`replacement`, so that column references made from `original` (`original.a`) resolve to its columns.
+    """Return `replacement` with columns to which references made from `original` (`original.a`) resolve.
 
-    Both have the same column names in the same order. Classic references carry the ids of the attributes they were
-    made from, hence the new columns take over those ids; Connect references carry the id of a plan.
+    Both have the same column names in the same order. A classic reference holds the attribute id of its column, so the
+    new columns take over the ids of `original`. A Connect reference holds the id of a plan.
     """
     if is_connect(original.sparkSession):
         return same_plan(original, replacement)
@@ -170,7 +174,7 @@ def same_columns(original: DataFrame, replacement: DataFrame) -> DataFrame:
     empty = scala_object(session, "scala.collection.immutable.Nil")
     none = scala_object(session, "scala.None")
     aliases = java_class(session, "java.util.ArrayList")()
-    # What has the id already stays: where one attribute stands for itself, Spark gives other ids to all.
+    # Leave out attributes with the right id, because Spark assigns new ids to all if an attribute is aliased to itself.
     pairs = zip(attribute_ids(old), attribute_ids(new), strict=True)
     kept = {position for position, (before, after) in enumerate(pairs) if before == after}
     for position in range(old.size()):
@@ -185,7 +189,7 @@ def same_columns(original: DataFrame, replacement: DataFrame) -> DataFrame:
 
 
 def frame_of_plan(spark: SparkSession, plan: Any) -> DataFrame:
-    """The frame of a logical plan of the JVM, in a classic session."""
+    """Return the frame of a logical plan of the JVM, in a classic session."""
     from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
     of_rows = static_member(spark, "org.apache.spark.sql.classic.Dataset", "ofRows")
@@ -193,30 +197,30 @@ def frame_of_plan(spark: SparkSession, plan: Any) -> DataFrame:
 
 
 def attribute_ids(attributes: Any) -> list[str]:
-    """The ids by which a classic plan knows its attributes, in one call into the JVM for all of them."""
+    """Return the ids of a classic plan's attributes, in a single call into the JVM."""
     text = str(attributes.mkString("\0"))
     return [match[1] for each in text.split("\0") if (match := _ATTRIBUTE_ID.search(each))]
 
 
 def same_plan(original: DataFrame, replacement: DataFrame) -> DataFrame:
-    """`replacement`, known to Connect under the plan id of `original`; classic sessions know no such thing."""
+    """Return `replacement`, in Connect with the plan id of `original`. Classic sessions have no plan ids."""
     if is_connect(original.sparkSession):
         plan: Any = replacement._plan
-        # The id is a plain attribute in older releases of PySpark, and a property over this one in newer ones.
+        # Newer releases of PySpark have the attribute under another name, with a property for the old one.
         name = "_root_plan_id" if hasattr(plan, "_root_plan_id") else "_plan_id"
         setattr(plan, name, original._plan._plan_id)
     return replacement
 
 
 def java_class(spark: SparkSession | SparkContext, name: str) -> Any:
-    """A class of the JVM by its full name. By `_jvm.org.apache…` each dot would be a question to the JVM."""
+    """Return a class of the JVM by its full name. With `_jvm.org.apache…` each dot would be a call into the JVM."""
     from py4j.java_gateway import JavaClass
 
     return JavaClass(name, spark._jvm._gateway_client)  # type: ignore[union-attr]
 
 
 def static_member(spark: SparkSession | SparkContext, name: str, member: str) -> Any:
-    """A static method of the JVM's class `name`, or a static value of it that stays; the JVM is asked for it once."""
+    """Return a static method, or a constant static value, of the JVM's class `name`. The result is cached."""
     return _static_member(spark._jvm._gateway_client, name, member)  # type: ignore[union-attr]
 
 
@@ -228,44 +232,44 @@ def _static_member(client: Any, name: str, member: str) -> Any:
 
 
 def scala_object(spark: SparkSession, name: str) -> Any:
-    """An object of Scala by its full name."""
+    """Return a Scala object by its full name."""
     return static_member(spark, f"{name}$", "MODULE$")
 
 
 def with_methods(frame: DataFrame, methods: Mapping[str, Callable[..., Any]]) -> DataFrame:
-    """`frame`, whose methods of these names ask these functions for their result."""
+    """Return a copy of `frame` with these `methods` in place of its own, by name."""
     if is_connect(frame.sparkSession):
         from pyspark.sql.connect.dataframe import DataFrame as ConnectDataFrame
 
         connect: DataFrame = _overriding(ConnectDataFrame, tuple(methods))(frame._plan, frame.sparkSession)
         connect._slackwater_methods = methods  # type: ignore[attr-defined]
         if (schema := frame.__dict__.get("_cached_schema")) is not None:
-            # What the server said, or was told, need not be asked again.
+            # Copy the cached schema to save a request to the server.
             connect._cached_schema = schema  # type: ignore[attr-defined]
         return connect
     from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
     classic: Any = _overriding(ClassicDataFrame, tuple(methods))(frame._jdf, frame.sparkSession)
     classic._slackwater_methods = methods
-    # What was asked of the JVM need not be asked again.
+    # Copy the cached values to save calls into the JVM.
     classic.__dict__.update({key: frame.__dict__[key] for key in ("schema", _PLAN) if key in frame.__dict__})
     return classic  # type: ignore[no-any-return]
 
 
 def with_known_schema(frame: DataFrame, schema: StructType) -> DataFrame:
-    """`frame`, which in a Connect session tells `schema` as its own, and asks no server.
+    """Return `frame`, in a Connect session with `schema` cached as its own, so that no request for the schema is sent.
 
-    The plan stays unchanged. PySpark hands the schema on to what keeps the columns, such as `filter` and `limit`; of
-    other frames that are made of this one the server tells the schema.
+    The plan stays unchanged. PySpark passes the schema on to frames with the same columns, such as those of `filter`
+    and `limit`. The server provides the schema of other derived frames.
     """
     if is_connect(frame.sparkSession):
-        # Its own copy: a schema can be added to.
+        # Copy the schema, because callers can add fields to a schema.
         frame._cached_schema = type(schema)(list(schema.fields))  # type: ignore[attr-defined]
     return frame
 
 
 def plain_method(frame: DataFrame, name: str) -> Callable[..., DataFrame]:
-    """The method `name` of `frame` as Spark has it."""
+    """Return Spark's own method `name` of `frame`."""
     from pyspark.sql import DataFrame as AnyDataFrame
 
     base = next(c for c in type(frame).__mro__ if c.__module__.startswith("pyspark.") and c is not AnyDataFrame)
@@ -273,7 +277,7 @@ def plain_method(frame: DataFrame, name: str) -> Callable[..., DataFrame]:
 
 
 def read_paths(spark: SparkSession, reader: DataFrameReader, paths: Sequence[str]) -> DataFrame:
-    """`reader.load(paths)`, analysed: a path that is missing raises here."""
+    """Return `reader.load(paths)`, analysed: a missing path raises here."""
     frame: DataFrame
     if is_connect(spark):
         frame = reader.load(list(paths))
@@ -281,22 +285,22 @@ def read_paths(spark: SparkSession, reader: DataFrameReader, paths: Sequence[str
     elif len(paths) <= _PATHS_ONE_BY_ONE:
         frame = reader.load(list(paths))
     else:
-        # Every element is a call into the JVM; one text that is split there is one. No path holds a NUL.
+        # Send one text and split it in the JVM, because each list element is a call into the JVM. No path holds a NUL.
         split = java_class(spark, "java.util.regex.Pattern").compile("\0").split("\0".join(paths))
         frame = reader._df(reader._jreader.load(split))
     return frame
 
 
 def relation_of(frame: DataFrame) -> Any:
-    """The relation of files that `frame`, one that `read_paths` gave in a classic session, reads."""
+    """Return the file relation of `frame`, a result of `read_paths` in a classic session."""
     return frame._jdf.queryExecution().analyzed().collectLeaves().apply(0).relation()
 
 
 def frame_of_relation(spark: SparkSession, relation: Any, schema: StructType | None = None) -> DataFrame:
-    """A query for all columns of a relation of files in a classic session; no other frame has its attributes.
+    """Return a query for all columns of a file relation in a classic session, with attributes of its own.
 
-    A bare relation would be a table to Spark, and INSERT into a view of it would overwrite the files. `schema` is the
-    frame's where it is known: it need not be asked for then.
+    Spark takes a bare relation for a table, and INSERT into a view of such a table would overwrite the files. `schema`
+    is the frame's schema, if known. It saves a call into the JVM.
     """
     plans = "org.apache.spark.sql"
     plan = scala_object(spark, f"{plans}.execution.datasources.LogicalRelation").apply(relation, False)
@@ -304,17 +308,17 @@ def frame_of_relation(spark: SparkSession, relation: Any, schema: StructType | N
     frame = frame_of_plan(spark, project)
     frame.__dict__[_PLAN] = project
     if schema is not None:
-        # Its own copy: a schema can be added to.
+        # Copy the schema, because callers can add fields to a schema.
         frame.__dict__["schema"] = type(schema)(list(schema.fields))
     return frame
 
 
 def never_null(spark: SparkSession, relation: Any, data: StructType, partitions: StructType) -> Any:
-    """`relation`, one of files in a classic session, whose columns are nullable only where these schemas say so.
+    """Return `relation`, a file relation of a classic session, with the nullability of these schemas.
 
-    `data` and `partitions` are the columns of the files and of their directories, unchanged but for that. Spark
-    makes every column of a file nullable; the same relation is made with other words for it, so that columns and rows
-    are pruned as before. It is not checked that the rows keep to the schemas.
+    `data` and `partitions` are the columns of the files and of their directories. Only their nullability differs from
+    the relation's. Spark makes each column of a file nullable. The result is the same relation with other schemas, so
+    column and partition pruning still work. Rows are not validated against the schemas.
     """
     session = spark._jsparkSession
     return relation.copy(
@@ -329,25 +333,26 @@ def never_null(spark: SparkSession, relation: Any, data: StructType, partitions:
 
 
 def resolved_plan(frame: DataFrame) -> Any:
-    """The logical plan of a frame of a classic session, with names resolved."""
+    """Return the logical plan of a frame of a classic session, with names resolved."""
     found = frame.__dict__.get(_PLAN)
     return frame._jdf.queryExecution().analyzed() if found is None else found
 
 
 def listed_urls(frame: DataFrame) -> list[str]:
-    """The URLs of the files that Spark listed for `frame`, one that `read_paths` gave, or of a relation of files."""
+    """Return the URLs of the files that Spark listed for `frame`, made by `read_paths` or of a file relation."""
     if is_connect(frame.sparkSession):
         return list(frame.inputFiles())
     relation = frame._jdf.queryExecution().analyzed().collectLeaves().apply(0)
-    # Asked of the relation, it need not be optimized first; that of another kind of source cannot be asked.
+    # The relation lists its files without an optimized plan. Other kinds of source have no such list.
     listing = relation.relation() if relation.nodeName() == "LogicalRelation" else frame._jdf
-    # Every element is a call into the JVM, one text is one. Java's own `join` is not found for an array of texts.
+    # Join in the JVM, because each element is a call into the JVM. py4j does not find Java's own `join` for a String
+    # array.
     join = java_class(frame.sparkSession, "org.apache.hadoop.util.StringUtils").join
     return str(join("\0", listing.inputFiles())).split("\0")
 
 
 def frame_of_writer(writer: Any) -> DataFrame:
-    """The DataFrame that a `DataFrameWriter` writes; one of Connect only holds its plan."""
+    """Return the DataFrame of a `DataFrameWriter`. A writer of Connect has only the plan."""
     if not is_connect(writer._spark):
         frame: DataFrame = writer._df
         return frame
@@ -360,7 +365,7 @@ _classes: dict[tuple[type, tuple[str, ...]], type] = {}
 
 
 def _overriding(base: type, names: tuple[str, ...]) -> type:
-    """A subclass of the mode's DataFrame, whose methods of these names are those of the object."""
+    """Return a subclass of the mode's DataFrame. Its methods of these names call functions of the instance."""
     if (base, names) not in _classes:
 
         def method(name: str) -> Callable[..., Any]:
@@ -374,17 +379,17 @@ def _overriding(base: type, names: tuple[str, ...]) -> type:
 
 
 def all_settings(spark: SparkSession) -> dict[str, str]:
-    """What the session has set, by the settings' names; what is as Spark has it by default may be missing."""
+    """Return the settings of the session by name. Settings with Spark's default value can be missing."""
     if is_connect(spark):
         return dict(spark.conf.getAll)
-    # One call into the JVM for all of them, where PySpark makes some for each. No setting's name holds an arrow.
+    # Use one call into the JVM, because PySpark makes several per setting. No setting's name holds an arrow.
     text = str(spark._jsparkSession.conf().getAll().mkString("\0"))
     pairs = (line.partition(" -> ") for line in text.split("\0") if line)
     return {key: value for key, _, value in pairs}
 
 
 def hadoop_setting(spark: SparkSession, key: str) -> str | None:
-    """What Hadoop's own configuration says of `key`; of a Connect server only its Spark settings are known."""
+    """Return the value of `key` in Hadoop's configuration, None if not set. Always None for Connect."""
     if is_connect(spark):
         return None
     found: str | None = spark._jsc.hadoopConfiguration().get(key)
@@ -401,7 +406,10 @@ def chosen_hadoop_setting(spark: SparkSession, key: str) -> str | None:
 
 
 def knows_scheme(spark: SparkSession, scheme: str, root: str) -> bool:
-    """Whether Spark has a Hadoop file system for `scheme`; a Connect server is asked to look at `root`."""
+    """Return whether Spark has a Hadoop file system for `scheme`.
+
+    A Connect server analyses a read of `root` to find out.
+    """
     try:
         if is_connect(spark):
             spark.read.format("binaryFile").load(root).schema  # noqa: B018  (it is analysed by that)
@@ -415,21 +423,21 @@ def knows_scheme(spark: SparkSession, scheme: str, root: str) -> bool:
 
 
 def is_missing_path(error: AnalysisException) -> bool:
-    """Whether Spark refused a plan because a path that it names is not there."""
+    """Return whether Spark rejected a plan because of a missing path."""
     return condition_of(error) == "PATH_NOT_FOUND"
 
 
 def condition_of(error: PySparkException) -> str | None:
-    """The name of the error's condition, which older releases of PySpark call its class."""
+    """Return the name of the error's condition, the "error class" of older releases of PySpark."""
     condition: str | None = (getattr(error, "getCondition", None) or error.getErrorClass)()
     return condition
 
 
 def writer_failure(error: Exception) -> str | None:
-    """Why Spark's file writer failed, None where it is not the writer that did."""
+    """Return the reason for a failure of Spark's file writer, None for any other error."""
     if isinstance(error, PySparkException):
         return str(error).splitlines()[0] if condition_of(error) == _WRITE_FAILED else None
-    # An exception of the JVM that PySpark has no class for; without py4j there is none.
+    # An exception of the JVM without a class in PySpark. Without py4j there are none.
     java: Any = getattr(error, "java_exception", None)
     if not hasattr(java, "getCondition") or java.getCondition() != _WRITE_FAILED:
         return None
@@ -439,9 +447,9 @@ def writer_failure(error: Exception) -> str | None:
 
 
 def checkpoint_rows(frame: DataFrame, extra: Column) -> DataFrame:
-    """The rows of `frame`, run once and kept, and the column `extra`; users' names for its columns stay valid.
+    """Return a local checkpoint of `frame` with the column `extra`. References to its columns stay valid.
 
-    A classic session keeps aliases and attributes by itself; one of Connect is told them anew.
+    A classic session preserves aliases and attributes itself. In Connect, the plan gets them again.
     """
     if not is_connect(frame.sparkSession):
         return frame.select("*", extra).localCheckpoint()
@@ -457,7 +465,7 @@ def checkpoint_rows(frame: DataFrame, extra: Column) -> DataFrame:
 
 
 def alias_of(frame: DataFrame) -> str | None:
-    """The name that `frame.alias(…)` gave, None where the frame has none."""
+    """Return the name set by `frame.alias(…)`, None if the frame has no alias."""
     if is_connect(frame.sparkSession):
         plan: Any = frame._plan
         return getattr(plan, "_alias", None) if type(plan).__name__ == "SubqueryAlias" else None
@@ -466,9 +474,10 @@ def alias_of(frame: DataFrame) -> str | None:
 
 
 def reads_the_same(frame: DataFrame) -> bool:
-    """Whether `frame` certainly has the same rows whenever it is run: of files or given rows, and nothing of chance.
+    """Return whether `frame` certainly has the same rows in each run.
 
-    Connect does not let look at a plan: there the answer is no.
+    True if the frame reads only files or local rows and is deterministic. Always False for Connect, because Connect
+    does not expose plans.
     """
     if is_connect(frame.sparkSession):
         return False
@@ -481,7 +490,7 @@ def reads_the_same(frame: DataFrame) -> bool:
 
 
 def analysed_text(frame: DataFrame) -> str:
-    """The analysed plan of `frame` as Spark writes it, all of it, whatever the session lets people see of plans."""
+    """Return the complete text of the analysed plan of `frame`, regardless of the session's settings for plan texts."""
     with with_settings(frame.sparkSession, _WHOLE_PLANS):
         if not is_connect(frame.sparkSession):
             return _tree_text(frame._jdf.queryExecution().analyzed())
@@ -495,9 +504,9 @@ def analysed_text(frame: DataFrame) -> str:
 
 
 def parsed_condition(frame: DataFrame, condition: Column) -> str | None:
-    """`condition` as Spark writes it before it looks for names in the columns of `frame`: `('key = a)`.
+    """Return Spark's text of `condition` before the resolution of column names: `('key = a)`.
 
-    None if the plan has it in a form that is not known.
+    None if the plan has the condition in an unknown form.
     """
     filtered = plain_method(frame, "filter")(condition)
     if is_connect(frame.sparkSession):
@@ -516,15 +525,15 @@ def _tree_text(plan: Any) -> str:
     try:
         return str(plan.treeString(False, False, _ALL_FIELDS, False, False))
     except Py4JError:
-        # Older releases of Spark have one flag less.
+        # Older releases of Spark have one flag fewer.
         return str(plan.treeString(False, False, _ALL_FIELDS, False))
 
 
 def release_checkpoint(frame: DataFrame) -> None:
-    """Let go of the rows that `localCheckpoint` kept, as nothing reads them any more.
+    """Release the rows of a `localCheckpoint` without further readers.
 
-    Left to the garbage collector, Connect would ask the server from inside of whatever thread happens to collect, and
-    can wait for itself there; a classic session cleans up in a thread of its own.
+    In Connect, the garbage collector would send the request to the server from an arbitrary thread, with the risk of a
+    deadlock. A classic session cleans up in its own thread.
     """
     if not is_connect(frame.sparkSession):
         return

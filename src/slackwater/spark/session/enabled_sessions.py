@@ -1,4 +1,4 @@
-"""Which sessions Slackwater answers for: all of a process that was enabled, but those that opt out."""
+"""The sessions managed by Slackwater: all of an enabled process, except sessions with the opt-out setting."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ENABLED = "spark.slackwater.enabled"
 _DEFAULT_SOURCE = "spark.sql.sources.default"
 _CATALOG = "spark.sql.catalog.spark_catalog"
 _DELTA_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
-# How Spark says that a statement is to change rows of what is no table.
+# Spark's messages for statements with a target other than a table.
 _NO_TABLE = (
     "[INTERNAL_ERROR] Unexpected table relation",
     "[UNSUPPORTED_FEATURE.TABLE_OPERATION] The feature is not supported: Table `unknown`",
@@ -32,7 +32,7 @@ _answers: ContextVar[dict[tuple[int, str], Any] | None] = ContextVar("slackwater
 
 @contextmanager
 def statement_scope() -> Iterator[None]:
-    """Keep the answers of `cached_in_statement` within the block: one statement, or a part of it, is carried out."""
+    """Cache the results of `cached_in_statement` within the block, during one statement or a part of one."""
     token = _answers.set({}) if _answers.get() is None else None
     try:
         yield
@@ -42,12 +42,12 @@ def statement_scope() -> Iterator[None]:
 
 
 def is_within_statement() -> bool:
-    """Whether `statement_scope` is being carried out: frames that are made then are only seen by their names."""
+    """Return whether `statement_scope` is active. Only the names of frames created in it are visible."""
     return _answers.get() is not None
 
 
 def cached_in_statement(spark: SparkSession, question: str, ask: Callable[[], _Answer]) -> _Answer:
-    """What `ask` says, which within `statement_scope` is asked once of each session: it is a round trip to Spark."""
+    """Return the result of `ask`, a round trip to Spark, cached per session within `statement_scope`."""
     answers = _answers.get()
     if answers is None:
         return ask()
@@ -59,18 +59,18 @@ def cached_in_statement(spark: SparkSession, question: str, ask: Callable[[], _A
 
 
 def enable_process() -> None:
-    """From now on Slackwater answers for the sessions of this process, also for those that are still to come."""
+    """Enable Slackwater for the present and future sessions of this process."""
     _process.set()
 
 
 def is_enabled_for(spark: SparkSession) -> bool:
-    """Whether `format("delta")` of the session is Slackwater's.
+    """Return whether `format("delta")` of the session is Slackwater's.
 
-    Raises InvalidArgument as `opts_out`, and for a session that would be and was stopped.
+    Raises InvalidArgument as `opts_out`, and for an enabled session after its `stop`.
     """
     if not _process.is_set():
         return False
-    # A client of Connect that was closed cannot ask for a setting any more.
+    # Check first, because a closed Connect client cannot read settings.
     if is_connect(spark):
         require_running(spark)
     if opts_out(spark):
@@ -80,7 +80,7 @@ def is_enabled_for(spark: SparkSession) -> bool:
 
 
 def is_stopped(spark: SparkSession) -> bool:
-    """Whether somebody called `stop` of the session, or of a classic one that shares its application."""
+    """Return whether the session was stopped, or a classic session of the same application."""
     if not is_connect(spark):
         return spark.sparkContext._jsc is None
     stopped: bool = spark.is_stopped  # type: ignore[attr-defined]  # sessions of Connect have it
@@ -88,7 +88,7 @@ def is_stopped(spark: SparkSession) -> bool:
 
 
 def require_running(spark: SparkSession) -> None:
-    """Raise InvalidArgument for a session that was stopped: all that comes of one fails, in words of the JVM."""
+    """Raise InvalidArgument for a stopped session, because later calls would fail with an error of the JVM."""
     if is_stopped(spark):
         raise InvalidArgument(
             "this Spark session was stopped: make another by SparkSession.builder.getOrCreate(), and make anew with it "
@@ -97,14 +97,14 @@ def require_running(spark: SparkSession) -> None:
 
 
 def is_delta_by_default(spark: SparkSession) -> bool:
-    """Whether the session means Delta where no format is named."""
+    """Return whether Delta is the session's default format."""
     return (spark.conf.get(_DEFAULT_SOURCE, None) or "").lower() == "delta"
 
 
 def opts_out(spark: SparkSession) -> bool:
-    """Whether the session has `spark.slackwater.enabled` = false: its `format("delta")` is what Spark knows by it.
+    """Return whether the session has `spark.slackwater.enabled` = false: its `format("delta")` is then Spark's own.
 
-    Raises InvalidArgument for a value that is neither true nor false.
+    Raises InvalidArgument for a value other than true or false.
     """
     text = spark.conf.get(ENABLED, "true") or "true"
     if text.strip().lower() not in ("true", "false"):
@@ -113,10 +113,10 @@ def opts_out(spark: SparkSession) -> bool:
 
 
 def take_back_catalog(spark: SparkSession) -> None:
-    """Unset the session's catalog where it is delta-spark's and that cannot be loaded, and warn of it.
+    """Unset the session's catalog if it is delta-spark's and cannot be loaded, and warn.
 
-    While it is set, every statement that names a table fails, in SQL as in `spark.catalog`. Where delta-spark is
-    installed, or something else is the matter, the setting stays.
+    With this setting, each statement with a table name fails, in SQL and in `spark.catalog`. The setting stays if
+    delta-spark is installed or if the error has another cause.
     """
     if spark.conf.get(_CATALOG, None) != _DELTA_CATALOG or _has_catalog(spark):
         return
@@ -135,9 +135,9 @@ def take_back_catalog(spark: SparkSession) -> None:
 
 @contextmanager
 def explained_view(spark: SparkSession) -> Iterator[None]:
-    """Say in one sentence what Spark says of INSERT, UPDATE, DELETE and MERGE into a temporary view of a frame.
+    """Replace Spark's error for INSERT, UPDATE, DELETE and MERGE into a temporary view of a frame by a clear one.
 
-    Raises UnsupportedFeature in the place of those errors, in sessions that Slackwater answers for.
+    Raises UnsupportedFeature instead of Spark's error, in enabled sessions.
     """
     try:
         yield

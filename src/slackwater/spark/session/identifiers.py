@@ -1,4 +1,4 @@
-"""Names as SQL text, and in what Spark says of it."""
+"""Names in SQL text and in Spark's messages."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _OURS_IN_PLAN = re.compile(rf"\b{OWN_PREFIX}_(\w+)")
 
 
 def path_in_text(name: str) -> str | None:
-    """The path in a table name, as text, of the form ``delta.`/path` ``, None for any other name."""
+    """Return the path in a table name, as text, of the form ``delta.`/path` ``, None for any other name."""
     match = _PATH_NAME.match(name.strip())
     return match[1].replace("``", "`") if match else None
 
 
 def without_our_names(text: str) -> str:
-    """What Spark says of an unknown or ambiguous name, without names that only this package has given."""
+    """Return Spark's message about an unknown or ambiguous name, without internal names of this package."""
     return _AMBIGUOUS.sub(_of_users, _SUGGESTED.sub(_of_users, text))
 
 
 def plan_in_words(text: str) -> str:
-    """A plan without the prefix of names that only this package has given: `dv_words#7` for a column, `view_3`."""
+    """Return a plan without the prefix of this package's internal names: `dv_words#7` for a column, `view_3`."""
     return _OURS_IN_PLAN.sub(lambda found: f"view_{found[1]}" if found[1].isdigit() else found[1], text)
 
 
@@ -35,9 +35,9 @@ def _of_users(suggested: re.Match[str]) -> str:
     given = [_PART.findall(name) for name in _NAME.findall(suggested[2])]
     kept = [[part for part in parts if not part.startswith(f"`{OWN_PREFIX}")] for parts in given]
     if len(given) == 1 and len(given[0]) > 2 and kept != given:
-        # Names of one place come joined by dots, as if they were parts of one.
+        # Spark joins names with the same qualifier by dots, like the parts of one name.
         names = kept[0]
     else:
-        # A column of ours is left out; before a user's stands the name of a frame, which may be ours.
+        # Leave out internal columns. The qualifier of a user's column can be the internal name of a frame.
         names = [".".join(left) for parts, left in zip(given, kept, strict=True) if left[-1:] == parts[-1:]]
     return f"{suggested[1]}{', '.join(names)}{suggested[3]}" if names else ""

@@ -1,7 +1,9 @@
-"""Frames of rows that this process has. Classic PySpark sends those of a list through the Python of executors, which
-need none where Spark moves the rows of tables; as Arrow, or with no rows at all, they go by the JVM alone.
+"""DataFrames of rows in this process.
 
-Those that answer a call are DataFrames as all are, which a notebook and a prompt show without asking Spark.
+Classic PySpark sends the rows of a list through the Python of executors. Slackwater does not need Python there if Spark
+itself reads and writes the rows of tables. Arrow data and empty frames use only the JVM.
+
+The results of calls are ordinary DataFrames. A notebook and a prompt show their rows without a request to Spark.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ _SIZES = ("bytes", "size")
 
 
 def local_frame(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: spark_types.StructType) -> DataFrame:
-    """`rows` as a frame with `schema`, as `createDataFrame` makes it: structs are tuples, maps dicts."""
+    """Return `rows` in a frame with `schema`. Like in `createDataFrame`, structs are tuples, and maps are dicts."""
     if not rows:
         return empty_frame(spark, schema)
     if is_connect(spark):
@@ -51,10 +53,10 @@ def result_frame(
     of: str,
     shown: Sequence[str] | None = None,
 ) -> DataFrame:
-    """`rows` as `local_frame` makes a frame of them, with a card and a repr that say what `of` answered.
+    """Return the `local_frame` of `rows`, with an HTML representation and a repr of the result of `of`.
 
-    Both tell of the columns `shown`, by default of all, and come from `rows`: no job runs. Where the session evaluates
-    eagerly (`spark.sql.repl.eagerEval.enabled`), frames look as Spark's own do.
+    Both show the columns `shown`, by default all, and come from `rows`: no job runs. If the session evaluates eagerly
+    (`spark.sql.repl.eagerEval.enabled`), the frame has Spark's own representations.
     """
     frame = local_frame(spark, rows, schema)
     told = _ResultFrame(of, rows, schema, tuple(schema.names if shown is None else shown))
@@ -71,7 +73,7 @@ def _arrow_value(value: Any, kind: spark_types.DataType) -> Any:
     if isinstance(kind, spark_types.ArrayType):
         return [_arrow_value(each, kind.elementType) for each in value]
     if isinstance(kind, spark_types.TimestampType) and isinstance(value, dt.datetime):
-        # Without a zone it is of this machine's, as in PySpark.
+        # A datetime without a zone is in this machine's zone, like in PySpark.
         return value.astimezone(dt.timezone.utc)
     return value
 
@@ -88,7 +90,7 @@ def _text(frame: DataFrame, told: _ResultFrame) -> str:
 
 @dataclass(frozen=True)
 class _ResultFrame:
-    """The answer of a call, to be shown."""
+    """The displayed result of a call."""
 
     of: str
     rows: Sequence[tuple[Any, ...]]
@@ -118,7 +120,7 @@ class _ResultFrame:
 def _flat(
     schema: spark_types.StructType, row: Sequence[Any], shown: Sequence[str] | None = None, within: str = ""
 ) -> dict[str, Child]:
-    """The values of a row by their names; those of a struct by its own and theirs."""
+    """Return the values of a row by name. Fields of structs have dotted names."""
     found: dict[str, Child] = {}
     for field, value in zip(schema.fields, row, strict=True):
         if shown is not None and field.name not in shown:
@@ -132,7 +134,7 @@ def _flat(
 
 
 def _cell(name: str, value: Any) -> str | None:
-    """A value in few words, without what may be a secret; None for none."""
+    """Return a value in a short text without possible secrets, None for None."""
     words = None if value is None else _words(name, value)
     return None if words is None else shortened(without_secrets(one_line(words)), _LONGEST_CELL)
 
@@ -149,7 +151,7 @@ def _words(name: str, value: Any) -> str | None:
     if isinstance(value, float):
         return f"{value:,.1f}"
     if isinstance(value, dt.datetime):
-        # Without a zone it is of this machine's, as in PySpark.
+        # A datetime without a zone is in this machine's zone, like in PySpark.
         return utc_text(value.astimezone(dt.timezone.utc))
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {_told(str(key), each)}" for key, each in value.items()) or None

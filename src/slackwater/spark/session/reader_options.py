@@ -1,6 +1,6 @@
-"""Reader options: names as delta-spark's, in any case.
+"""Reader options, with the names of delta-spark, case-insensitive.
 
-Source: delta-spark's DeltaOptions; the options of this package stand beside them.
+Source: delta-spark's DeltaOptions. The options of this package are added to them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _AT_VERSION = re.compile(r"(?s)(.+)@v(\d+)\Z")
 _AT_TIMESTAMP = re.compile(r"(?s)(.+)@(\d{17})\Z")
 _TRAVEL = ("versionAsOf", "timestampAsOf", "readChangeFeed", "readChangeData")
 _STORAGE_PREFIXES = ("aws_", "azure_", "google_", "allow_")
-# Of readers and writers, streams among them, here and in delta-spark: what looks much like one of them is one mistyped.
+# Options of readers, writers and streams, here and in delta-spark. A very similar name is a typing error.
 _NAMES = (
     "versionAsOf timestampAsOf allowAfterLastCommit strict readChangeFeed readChangeData startingVersion "
     "startingTimestamp endingVersion endingTimestamp rowTracking allowPathsOutsideRoot replay rows mergeSchema "
@@ -30,13 +30,13 @@ _NAMES = (
     "excludeRegex failOnDataLoss schemaTrackingLocation schemaLocation withEventTimeOrder eventTimeColumn"
 ).split()
 _KNOWN = {name.lower(): name for name in _NAMES}
-# What looks more like another.
+# Names more similar to a wrong option.
 _OTHERWISE = {"version": "versionasof"}
 _ALIKE = 0.8
 
 
 class Options(Mapping[str, str]):
-    """Options as the user gave them; keys are found in any case."""
+    """The user's options, with case-insensitive keys."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         self._options = {str(k).lower(): (str(k), v) for k, v in options.items() if v is not None}
@@ -52,11 +52,11 @@ class Options(Mapping[str, str]):
         return len(self._options)
 
     def flag(self, *keys: str) -> bool:
-        """Whether one of `keys` is true; raises InvalidArgument for a value that is neither true nor false."""
+        """Return whether one of `keys` is true. Raises InvalidArgument for a value other than true or false."""
         return next((choice for key in keys if (choice := self.choice(key)) is not None), False)
 
     def choice(self, key: str) -> bool | None:
-        """Return the value of a flag, None if it is not given. Raises InvalidArgument as `flag`."""
+        """Return the value of a flag, None if the flag is not set. Raises InvalidArgument as `flag`."""
         text = self.get(key)
         if text is None or text.lower() in ("true", "false"):
             return None if text is None else text.lower() == "true"
@@ -64,11 +64,11 @@ class Options(Mapping[str, str]):
 
     @property
     def after_last_commit_allowed(self) -> bool:
-        """Whether a time after the last commit means the latest version: `allowAfterLastCommit`, or `strict=false`."""
+        """True if a time after the last commit means the latest version: `allowAfterLastCommit`, or `strict=false`."""
         return after_last_commit_allowed(self.flag("allowAfterLastCommit"), self.choice("strict"))
 
     def integer(self, key: str) -> int | None:
-        """A whole number from 0, None where it is not set; raises InvalidArgument for anything else."""
+        """Return a whole number from 0, None if not set. Raises InvalidArgument for any other value."""
         text = self.get(key)
         if text is None:
             return None
@@ -80,7 +80,7 @@ class Options(Mapping[str, str]):
         return int(text)
 
     def require_meant(self) -> None:
-        """Raise InvalidArgument for a name that looks much like one that is known; other unknown names pass."""
+        """Raise InvalidArgument for an unknown name very similar to a known one. Other unknown names are accepted."""
         for name in self:
             lowered = name.lower()
             if lowered in _KNOWN or "." in name or lowered.startswith(_STORAGE_PREFIXES):
@@ -91,31 +91,31 @@ class Options(Mapping[str, str]):
                 )
 
     def require_no_travel(self, what: str) -> None:
-        """Raise InvalidArgument for options that name another version than that of `what`, which has one already."""
+        """Raise InvalidArgument for time travel options, because `what` already has a version."""
         if clash := [key for key in _TRAVEL if self.get(key) is not None]:
             raise InvalidArgument(f"{what} is of one version already: leave out {', '.join(clash)}")
 
     def hadoop_settings(self) -> dict[str, str]:
-        """The options that are settings of Hadoop's file systems."""
+        """Return the options with settings of Hadoop's file systems."""
         return {name: self[name] for name in self if name.lower().startswith("fs.")}
 
     def storage_options(self) -> dict[str, str]:
-        """The options that are credentials and settings of an object store."""
+        """Return the options with credentials and settings of an object store."""
         return {name: self[name] for name in self if name.lower().startswith(_STORAGE_PREFIXES)}
 
 
 @dataclass(frozen=True)
 class TimeTravel:
-    """The version asked for: `version`, or `timestamp_ms` since the epoch, or neither."""
+    """The requested version: `version`, or `timestamp_ms` since the epoch, or neither."""
 
     version: int | None = None
     timestamp_ms: int | None = None
 
 
 def time_travel(options: Options, zone: str) -> TimeTravel:
-    """`versionAsOf` or `timestampAsOf`, the latter in the session's time zone where it names none.
+    """Return `versionAsOf` or `timestampAsOf`. A timestamp without a time zone is in the session's zone.
 
-    Raises InvalidArgument for both, or for values that are no version and no timestamp.
+    Raises InvalidArgument if both are set, or if a value is not a version or timestamp.
     """
     version, timestamp = options.integer("versionAsOf"), options.get("timestampAsOf")
     if version is not None and timestamp is not None:
@@ -124,7 +124,7 @@ def time_travel(options: Options, zone: str) -> TimeTravel:
 
 
 def split_path(path: str, zone: str) -> tuple[str, TimeTravel]:
-    """The table and the version that `path@v3` or `path@yyyyMMddHHmmssSSS` names; `path` itself where it names none."""
+    """Return the table and the version in `path@v3` or `path@yyyyMMddHHmmssSSS`, or `path` itself without a version."""
     if match := _AT_VERSION.match(path):
         return match[1], TimeTravel(version=int(match[2]))
     if match := _AT_TIMESTAMP.match(path):

@@ -1,6 +1,7 @@
-"""What a session says once for all: how Delta tables are written, what commits record, its time zone.
+"""Settings of a session: writes of Delta tables, metadata of commits, the time zone.
 
-Every operation reads the settings once, when it begins, and holds on to what it read. docs/settings.md lists them.
+Every operation reads the settings once, at its start. docs/settings.md lists the settings.
+
 Source: delta-spark's DeltaSQLConf and "Idempotent table writes".
 """
 
@@ -51,7 +52,7 @@ _STREAMING = f"{DELTA}streaming."
 MAY_RENAME, MAY_DROP = f"{_STREAMING}allowSourceColumnRename", f"{_STREAMING}allowSourceColumnDrop"
 MAY_RENAME_AND_DROP = f"{_STREAMING}allowSourceColumnRenameAndDrop"
 MAY_RETYPE = f"{_STREAMING}allowSourceColumnTypeChange"
-"""What streams may go on behind that track the schemas they read with: `always`, or the version of the change."""
+"""Schema changes accepted by streams with schema tracking: `always`, or the version of the change."""
 _OBEYED = frozenset(
     {
         MAY_RENAME,
@@ -91,21 +92,21 @@ WITHOUT_MEANING = frozenset(
         "vacuum.retentionWindowIgnore.enabled",
     )
 )
-"""Settings of delta-spark that change nothing here, and whose absence cannot surprise: docs/settings.md says why."""
+"""Settings of delta-spark that have no effect here, without a warning. docs/settings.md gives the reasons."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApplicationVersion:
-    """How far an application says that it comes with one write: what it did before is not done again."""
+    """The progress of an application at one write. A write with a version already reached is skipped."""
 
     app_id: str
     version: int
 
     @classmethod
     def of(cls, app_id: str | None, version: str | None, named: tuple[str, str]) -> ApplicationVersion | None:
-        """What two texts say, None where there are neither; `named` is what the user calls them.
+        """Return the version in two texts, None if both are None. `named` are the users' names of the texts.
 
-        Raises InvalidArgument for one without the other, and for what is no number.
+        Raises InvalidArgument for one text without the other, and for a version that is not a number.
         """
         if app_id is None and version is None:
             return None
@@ -123,19 +124,22 @@ class ApplicationVersion:
             ) from error
 
     def is_reached(self, snapshot: Snapshot) -> bool:
-        """Whether the application said in the log that it has come as far as this."""
+        """Return whether the log records this version of the application, or a later one."""
         found = snapshot.transactions.get(self.app_id)
         return found is not None and found.version >= self.version
 
 
 @dataclass(frozen=True, slots=True)
 class SessionSettings:
-    """What the settings of a session say about operations on Delta tables, as of the start of one operation.
+    """Settings of a session for operations on Delta tables, read at the start of one operation.
 
-    `table_properties`: of tables that are created, by their full keys. `user_metadata` and
-    `user_name`: of every commit, None for the user of this process.
-    `progress`: whether long work shows how far it is, as it was set, '' where it was not.
-    `optimize_min_bytes` and `optimize_max_bytes` are sizes of files; None where nothing is said.
+    `table_properties`: for created tables, by full key.
+
+    `user_metadata` and `user_name`: for each commit. A `user_name` of None means the user of this process.
+
+    `progress`: the raw setting for the progress display of long operations, '' if not set.
+
+    `optimize_min_bytes` and `optimize_max_bytes`: file sizes in bytes, None if not set.
     """
 
     table_properties: Mapping[str, str]
@@ -167,10 +171,10 @@ class SessionSettings:
 
     @classmethod
     def of(cls, spark: SparkSession) -> SessionSettings:
-        """The present settings of `spark`.
+        """Return the present settings of `spark`.
 
-        Raises InvalidArgument for a value that is none. Settings of delta-spark that are neither obeyed nor without
-        meaning here are warned of.
+        Warns of settings of delta-spark that Slackwater ignores, except those in `WITHOUT_MEANING`. Raises
+        InvalidArgument for an invalid value.
         """
         found = all_settings(spark)
         _warn_of_ignored(found)
@@ -205,13 +209,13 @@ class SessionSettings:
 
     @property
     def application(self) -> ApplicationVersion | None:
-        """How far the session's application is. Raises InvalidArgument where only half of it is set."""
+        """The version of the session's application. Raises InvalidArgument if only one of its two settings is set."""
         return ApplicationVersion.of(self._app_id, self._app_version, (_APP_ID, _APP_VERSION))
 
     def of_write(
         self, application: ApplicationVersion | None, user_metadata: str | None, user_name: str | None
     ) -> SessionSettings:
-        """The settings as the options of one write have them, which says itself that its application was used."""
+        """Return the settings with the options of one write. Automatic reset of the application version is off."""
         app_id, version = (application.app_id, str(application.version)) if application else (None, None)
         return replace(
             self,
@@ -223,36 +227,36 @@ class SessionSettings:
         )
 
     def application_was_used(self, spark: SparkSession) -> None:
-        """After an operation that went by `application`: its version goes where the session says that it serves one."""
+        """Unset the application version after an operation with `application`, if the session has automatic reset."""
         if self.resets_app_version and self._app_version is not None:
             spark.conf.unset(_APP_VERSION)
 
     def properties_beside(self, given: Collection[str]) -> dict[str, str]:
-        """The properties of a created table, without those that the user gives for it: `given`, in any case."""
+        """Return the properties for a created table, without the user's own `given` ones. Keys are case-insensitive."""
         folded = {key.lower() for key in given}
         return {key: value for key, value in self.table_properties.items() if key.lower() not in folded}
 
 
 def session_zone(spark: SparkSession) -> str:
-    """The session's time zone: of times, partition values and literals that name none."""
+    """Return the session's time zone, for times, partition values and literals without a zone."""
     return cached_in_statement(spark, _ZONE, lambda: spark.conf.get(_ZONE)) or "UTC"
 
 
 def is_case_sensitive(spark: SparkSession) -> bool:
-    """Whether names that differ in their case only are two names for the session."""
+    """Return whether names in the session are case-sensitive."""
     return cached_in_statement(spark, _CASE, lambda: str(spark.conf.get(_CASE, "false"))).lower() == "true"
 
 
 def session_instant_ms(spark: SparkSession, timestamp: Instant) -> int:
-    """A moment in ms since the epoch, as a program with a session means it.
+    """Return a moment in milliseconds since the epoch, by the conventions of PySpark.
 
-    Text and dates that name no zone are of the session's, as what `show` prints is. A datetime that names none is of
-    this machine's: PySpark makes such ones of timestamps, and takes them for that. pandas' own are of the session's, as
-    `toPandas` makes them. Raises as `slackwater.lake.time_slice.instant_ms`.
+    Text and dates without a zone are in the session's zone, like the output of `show`. A datetime without a zone is in
+    this machine's zone, because PySpark creates and reads such datetimes for timestamps. pandas' own timestamps are in
+    the session's zone, like those of `toPandas`. Raises as `slackwater.lake.time_slice.instant_ms`.
     """
     zone = session_zone(spark)
     if type(timestamp) is dt.datetime and timestamp.tzinfo is None:
-        # One that no clock of this machine can show is refused below, as what it is.
+        # A datetime out of the range of this machine's clock is rejected below.
         with suppress(OverflowError, ValueError, OSError):
             timestamp = timestamp.astimezone()
     return instant_ms(timestamp, time_zone(zone), f"the session's zone, {zone}")

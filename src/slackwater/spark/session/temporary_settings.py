@@ -1,4 +1,4 @@
-"""Settings of a session that hold while a block runs, also if several threads share the session."""
+"""Temporary settings of a session within a block, safe for threads with a shared session."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _IDENTITY = "_slackwater_identity"
 
 
 class _Override:
-    """The values that running blocks need for one setting, and the user's value, which comes back after the last."""
+    """The values of one setting in active blocks, and the user's value, restored after the last block."""
 
     def __init__(self, before: str | None) -> None:
         self.before = before
@@ -23,7 +23,7 @@ class _Override:
 
 
 class _Overrides:
-    """The overrides of one session, by setting, and the lock under which they change."""
+    """The overrides of one session, by setting, and the lock for changes to them."""
 
     def __init__(self) -> None:
         self.changing = threading.Lock()
@@ -35,10 +35,10 @@ _sessions: dict[str, _Overrides] = {}
 
 @contextmanager
 def with_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Within the block, the session has these settings; the user's values come back when no block needs them any more.
+    """Apply `settings` to the session within the block. The last block that uses a setting restores the user's value.
 
-    Of two blocks that need different values at the same time the later one has its own. A value that the user sets
-    during a block stays.
+    If two concurrent blocks set different values, the later block's value applies. A value set by the user during a
+    block stays.
     """
     overrides, begun = _sessions.setdefault(_identity(spark), _Overrides()), list[tuple[str, str]]()
     try:
@@ -55,7 +55,7 @@ def with_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[
 
 @contextmanager
 def listing_on_driver(spark: SparkSession, path_count: int) -> Iterator[None]:
-    """Within the block, `path_count` paths are looked up without a Spark job: on a local disk that is far faster."""
+    """Make Spark list `path_count` paths without a job within the block. This is far faster on a local disk."""
     before = spark.conf.get(_LISTING_THRESHOLD)
     if before is None or path_count <= int(before):
         yield
@@ -87,7 +87,7 @@ def _end(spark: SparkSession, overrides: _Overrides, key: str, value: str) -> No
 
 
 def _identity(spark: SparkSession) -> str:
-    """What is the same for all objects of Python that stand for one session, as `getActiveSession` makes new ones."""
+    """Return an id of the session, equal for all its Python objects: `getActiveSession` creates new objects."""
     found: str | None = spark.__dict__.get(_IDENTITY)
     if found is None:
         is_classic = hasattr(spark, "_jsparkSession")

@@ -1,4 +1,4 @@
-"""Delta schemas as Spark schemas, and back."""
+"""Conversion between Delta schemas and Spark schemas."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ _TO_SPARK: dict[str, spark_types.DataType] = {
 }
 _FROM_SPARK = {type(spark): PrimitiveType(name) for name, spark in _TO_SPARK.items()}
 _PLAIN = "UTF8_BINARY"
-# What only the log and the files need to know; users see the rest of a column's metadata.
+# Metadata for the log and the files only. Users see the rest of a column's metadata.
 _INTERNAL = (FIELD_ID, PHYSICAL_NAME, "delta.identity.", "delta.generationExpression", "delta.invariants")
 
 
 class NullabilityMode(Enum):
-    """Of which parts of a schema Spark is told that they are never null: as the table says it, or it says nothing."""
+    """The parts of a schema with the table's nullability in Spark. All other parts are nullable."""
 
     NOWHERE = auto()
     COLUMNS = auto()
@@ -57,7 +57,7 @@ class NullabilityMode(Enum):
 def to_spark_type(
     data_type: DataType, field_ids: bool = False, not_null: NullabilityMode = NullabilityMode.NOWHERE
 ) -> spark_types.DataType:
-    """The Spark type of `data_type`; with `field_ids`, nested fields carry their Parquet field ids."""
+    """Return the Spark type of `data_type`. With `field_ids`, nested fields have their Parquet field ids."""
     if isinstance(data_type, PrimitiveType):
         return _TO_SPARK[data_type.name]
     if isinstance(data_type, DecimalType):
@@ -77,7 +77,7 @@ def to_spark_type(
 def to_spark_schema(
     schema: StructType, field_ids: bool = False, not_null: NullabilityMode = NullabilityMode.NOWHERE
 ) -> spark_types.StructType:
-    """The Spark schema of `schema`, comments kept; nullable as for any file source but for what `not_null` says."""
+    """Return the Spark schema of `schema`, with comments. Fields are nullable, unless `not_null` selects their part."""
     return spark_types.StructType([_spark_field(column, field_ids, not_null) for column in schema])
 
 
@@ -102,12 +102,12 @@ _INSTEAD = (
 
 
 def from_spark_schema(schema: spark_types.StructType) -> StructType:
-    """The Delta schema of a Spark schema. Raises UnsupportedFeature for a type that Delta tables cannot hold."""
+    """Return the Delta schema of a Spark schema. Raises UnsupportedFeature for a type not supported in Delta tables."""
     return StructType(tuple(_with_text_type(f, _field(f, f.name)) for f in schema.fields))
 
 
 def _with_text_type(given: spark_types.StructField, field: StructField) -> StructField:
-    """`field` with its type as it was given, where texts in it have a limited length: that is in its metadata."""
+    """Return `field` with the given type in its metadata, if the type contains text of limited length."""
     if not _limits_texts(given.dataType):
         return field
     return replace(field, metadata={**field.metadata, TEXT_TYPE: given.dataType.simpleString()})

@@ -1,4 +1,4 @@
-"""How Spark names a table's files: the paths it is given, and the URLs that `_metadata.file_path` answers."""
+"""Spark's names of a table's files: the paths for readers, and the URLs in `_metadata.file_path`."""
 
 from __future__ import annotations
 
@@ -15,18 +15,21 @@ from slackwater.storage.path_guard import resolve_file, resolve_files
 from slackwater.storage.store import ObjectMeta, ObjectStore
 from slackwater.storage.webhdfs_server import WebHdfs
 
-# RFC 2396 as java.net.URI applies it to a path: the characters that stay unchanged.
+# Characters left unchanged by java.net.URI in a path, after RFC 2396.
 _URI_SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/-_.!~*'():@&=+$,;")
 _VERIFIED = "_slackwater_urls_verified"
 _ESCAPED_GLOB = str.maketrans({c: f"\\{c}" for c in "{}[]*?\\"})
 _HADOOP_SCHEMES = {"s3": "s3a", "s3n": "s3a", "abfs": "abfss"}
 
-# Of ranges that Parquet asks for by their places Hadoop's client for WebHDFS asks anew with each piece that it gets.
+# For vectored reads, Hadoop's WebHDFS client sends a new request after each chunk of a range.
 _SERVED = {"parquet.hadoop.vectored.io.enabled": "false"}
 
 
 class DataLocations:
-    """The data files of one table: from paths in the log to paths for Spark, by `served` where it serves the store."""
+    """The data files of one table: converts paths in the log to paths for Spark.
+
+    The paths go through `served` if `served` serves the store.
+    """
 
     def __init__(self, store: ObjectStore, allow_outside_root: bool = False, served: WebHdfs | None = None) -> None:
         self.store = store
@@ -41,57 +44,60 @@ class DataLocations:
 
     @property
     def is_local(self) -> bool:
-        """Whether Spark reads the files from this machine's disk."""
+        """True if Spark reads the files from this machine's disk."""
         return self.store.local_root is not None
 
     @property
     def reading(self) -> dict[str, str]:
-        """Options of Spark's reader for such files."""
+        """Options of Spark's reader for the files."""
         return _SERVED if self._served is not None else {}
 
     def know(self, meta: ObjectMeta) -> None:
-        """Tell who serves the files what the store says of one of them."""
+        """Pass the store's metadata of a file to the server of the files, if there is one."""
         if self._served is not None:
             self._served.pin_status(self.root, meta)
 
     def relative(self, path: str) -> str:
-        """The decoded path of a file action, relative to the root, or absolute outside it. Raises PathNotAllowed."""
+        """Return the decoded path of a file action, relative to the root, or absolute outside it.
+
+        Raises PathNotAllowed.
+        """
         return resolve_file(self.store, path, self._allow_outside_root)
 
     def relatives(self, paths: Sequence[str]) -> list[str]:
-        """`relative` of each of `paths`."""
+        """Return `relative` of each of `paths`."""
         return resolve_files(self.store, paths, self._allow_outside_root)
 
     def spark_paths(self, relatives: Sequence[str]) -> list[str]:
-        """`spark_path` of each of `relatives`."""
+        """Return `spark_path` of each of `relatives`."""
         if not are_plain(relatives):
             return [self.spark_path(relative) for relative in relatives]
         root = self.root.translate(_ESCAPED_GLOB)
         return [f"{root}/{relative}" for relative in relatives]
 
     def unreadable(self, relatives: Sequence[str]) -> str | None:
-        """One of the files that Hadoop cannot open; None where it can: it stumbles over a colon in what it escapes."""
+        """Return a file that Hadoop cannot open because of a colon in an escaped path, None if there is none."""
         if are_plain(relatives) and _can_be_opened(self.root):
             return None
         return next((place for place in map(self.place, relatives) if not _can_be_opened(place)), None)
 
     def metadata_urls(self, relatives: Sequence[str]) -> list[str]:
-        """`metadata_url` of each of `relatives`."""
+        """Return `metadata_url` of each of `relatives`."""
         if not are_plain(relatives):
             return [self.metadata_url(relative) for relative in relatives]
         root = self._url(self.root)
         return [f"{root}/{relative}" for relative in relatives]
 
     def spark_path(self, relative: str) -> str:
-        """The path to give to Spark, glob characters escaped."""
+        """Return the path for Spark's readers, with glob characters escaped."""
         return escaped_path(self.place(relative))
 
     def metadata_url(self, relative: str) -> str:
-        """What `_metadata.file_path` is for rows of the file: percent-encoded, `file:/…` on a local disk."""
+        """Return `_metadata.file_path` of the file's rows: percent-encoded, `file:/…` on a local disk."""
         return self._url(self.place(relative))
 
     def place(self, relative: str) -> str:
-        """The path of a file, literal."""
+        """Return the literal path of a file."""
         if not is_absolute(relative):
             return f"{self.root}/{relative}"
         if self._served is not None and scheme_of(relative) in BUCKET_SCHEMES:
@@ -113,16 +119,16 @@ def _can_be_opened(place: str) -> bool:
 
 
 def as_hadoop_names(place: str) -> str:
-    """`place`, a URL with the scheme that Hadoop's connector has of those of one store: of S3 it knows `s3a` alone."""
+    """Return the URL `place` with the scheme of Hadoop's connector. For S3, Hadoop has only `s3a`."""
     scheme, separator, rest = place.partition("://")
     return f"{_HADOOP_SCHEMES.get(scheme.lower(), scheme)}{separator}{rest}"
 
 
 def verify_urls(spark: SparkSession, frame: DataFrame, urls: Sequence[str]) -> None:
-    """Make sure, once per session, that `_metadata.file_path` spells the URLs of `frame`'s files as `urls` does.
+    """Check, once per session, that `_metadata.file_path` has the spelling of `urls` for the files of `frame`.
 
-    Rows are joined to the log by them. Raises StorageError where they differ, for then rows would be lost, or deleted
-    ones come back.
+    Rows are joined to the log by these URLs. Raises StorageError if the spelling differs, because otherwise rows would
+    be lost, or deleted rows would reappear.
     """
     if getattr(spark, _VERIFIED, False):
         return
@@ -135,7 +141,7 @@ def verify_urls(spark: SparkSession, frame: DataFrame, urls: Sequence[str]) -> N
 
 
 def encode_uri_path(path: str) -> str:
-    """`path` as java.net.URI writes it: other ASCII, control and space characters percent-encoded as UTF-8."""
+    """Return `path` encoded like java.net.URI: other ASCII, control and space characters percent-encoded in UTF-8."""
     if _URI_SAFE.issuperset(path):
         return path
     return "".join(c if _stays(c) else "".join(f"%{b:02X}" for b in c.encode()) for c in path)
@@ -148,5 +154,5 @@ def _stays(character: str) -> bool:
 
 
 def escaped_path(path: str) -> str:
-    """A literal path for Spark's readers, which take glob characters in it for patterns."""
+    """Return a literal path for Spark's readers, with glob characters escaped."""
     return path.translate(_ESCAPED_GLOB)

@@ -1,4 +1,4 @@
-"""How rows travel between Spark and a table's store, which is found out once per session and scheme.
+"""Choice of the row transport, cached per session and URL scheme.
 
 Source: Hadoop's FileSystem (`fs.<scheme>.impl`).
 """
@@ -31,7 +31,7 @@ from slackwater.storage.webhdfs_server import WebHdfs
 
 _KNOWN, _WORKERS = "_slackwater_known_schemes", "_slackwater_workers"
 ROWS = "spark.slackwater.rows"
-"""The setting that says how rows travel, where no option does."""
+"""The setting for the row transport. An option takes precedence."""
 _CONNECTORS = {
     **dict.fromkeys(S3_SCHEMES, "org.apache.hadoop:hadoop-aws, of the version of Hadoop that Spark has"),
     **dict.fromkeys(GCS_SCHEMES, "com.google.cloud.bigdataoss:gcs-connector"),
@@ -40,10 +40,10 @@ _AZURE_CONNECTOR = "org.apache.hadoop:hadoop-azure, of the version of Hadoop tha
 
 
 class RowTransport(str, Enum):
-    """How rows travel between Spark and a table's store: by Spark's own Parquet reader and writer, or by pyarrow.
+    """The row transport between Spark and a table's store: Spark's own Parquet reader and writer, or PyArrow.
 
-    Spark reads and writes by its connector; where it has none and is one process of this machine, this one serves it
-    the store's files, and puts there what it wrote on the disk.
+    Spark uses its connector. If Spark has no connector and is one process of this machine, this process serves the
+    files of the store to Spark, and uploads files written by Spark to the disk.
     """
 
     SPARK = "spark"
@@ -51,11 +51,12 @@ class RowTransport(str, Enum):
 
 
 def choose_transport(spark: SparkSession, store: ObjectStore, option: str | None = None) -> RowTransport:
-    """The way that rows of a table in `store` go: what `option`, or the setting `spark.slackwater.rows`, asks for.
+    """Return the row transport for a table in `store`.
 
-    Else by Spark where it can read and write there itself, which is looked up once per session and scheme, and by
-    Arrow where it cannot: then executors read and write Parquet in Python. Raises InvalidArgument for another word,
-    UnsupportedFeature where that way is not open.
+    The choice is that of `option`, or else of the setting `spark.slackwater.rows`. By default, Spark transports the
+    rows if Spark itself can read and write in the store, checked once per session and scheme. Else Arrow: executors
+    read and write Parquet in Python. Raises InvalidArgument for an unknown value, UnsupportedFeature if the transport
+    is not available.
     """
     choice = _choice(spark, option)
     if choice == RowTransport.SPARK:
@@ -76,14 +77,14 @@ def choose_transport(spark: SparkSession, store: ObjectStore, option: str | None
 
 
 def uses_arrow(spark: SparkSession, store: ObjectStore, option: str | None = None) -> bool:
-    """Whether `choose_transport` is Arrow. Raises as it does."""
+    """Return whether `choose_transport` is Arrow. Raises as `choose_transport`."""
     return choose_transport(spark, store, option) == RowTransport.ARROW
 
 
 def uses_spark(spark: SparkSession, store: ObjectStore, option: str | None = None) -> bool:
-    """Whether Spark reads rows of `store` itself, and is not asked to leave it to executors in Python.
+    """Return whether Spark itself reads rows of `store`, unless the session or `option` chooses Arrow.
 
-    Raises InvalidArgument as `choose_transport` does.
+    Raises InvalidArgument as `choose_transport`.
     """
     return _choice(spark, option) != RowTransport.ARROW and _reaches(spark, store)
 
@@ -93,7 +94,7 @@ def _choice(spark: SparkSession, option: str | None) -> str:
 
 
 def parse_transport(told: str | None) -> str:
-    """The way that an option or a setting asks for, None being `auto`. Raises InvalidArgument for another word."""
+    """Return the transport in an option or a setting, `auto` for None. Raises InvalidArgument for an unknown value."""
     choice = (told or "auto").strip().lower()
     if choice not in ("auto", *RowTransport):
         raise InvalidArgument(f"the option rows, or the setting {ROWS}, must be spark, arrow or auto, found {told!r}")
@@ -101,9 +102,9 @@ def parse_transport(told: str | None) -> str:
 
 
 def has_python_workers(spark: SparkSession, store: ObjectStore) -> bool:
-    """Whether executors can read and write files of `store` in Python, also where Spark moves rows by itself.
+    """Return whether executors can read and write files of `store` in Python, even if Spark transports the rows.
 
-    Where the session says that Spark shall move them, they do not.
+    Always False if the session sets Spark for the row transport.
     """
     told = spark.conf.get(ROWS, None) or "auto"
     if told.strip().lower() == RowTransport.SPARK or isinstance(store, HadoopStore):
@@ -112,9 +113,9 @@ def has_python_workers(spark: SparkSession, store: ObjectStore) -> bool:
 
 
 def require_python_workers(spark: SparkSession, store: ObjectStore, what_runs_there: str) -> None:
-    """Let pass a session whose executors can compute in Python with this package; for what, goes before "must have".
+    """Check that the executors of a session can run this package in Python.
 
-    Raises UnsupportedFeature.
+    `what_runs_there` is the subject of the message, before "must have". Raises UnsupportedFeature.
     """
     if lacking := _lacking(spark):
         raise UnsupportedFeature(
@@ -124,9 +125,9 @@ def require_python_workers(spark: SparkSession, store: ObjectStore, what_runs_th
 
 
 def require_connector(spark: SparkSession, store: ObjectStore) -> None:
-    """Let pass a place that Spark can read and write by itself; looked up once per session and scheme.
+    """Check, once per session and scheme, that Spark itself can read and write rows of `store`.
 
-    Raises UnsupportedFeature where it has no file system for the scheme.
+    Raises UnsupportedFeature if Spark has no file system for the scheme.
     """
     if not _reaches(spark, store):
         scheme = DataLocations(store).root.partition("://")[0]
@@ -138,22 +139,25 @@ def require_connector(spark: SparkSession, store: ObjectStore) -> None:
 
 
 def served_to_spark(spark: SparkSession, store: ObjectStore) -> WebHdfs | None:
-    """What serves `store` to Spark's own reader, where Spark has no connector and is one process of this machine."""
+    """Return the server of `store` for Spark's own reader, None if Spark has a connector.
+
+    None also if Spark is not one process of this machine.
+    """
     return None if _has_connector(spark, store) else served_stores(spark, store)
 
 
 def _reaches(spark: SparkSession, store: ObjectStore) -> bool:
-    """Whether Spark itself reads rows in `store`."""
+    """Return whether Spark itself reads rows in `store`."""
     return _has_connector(spark, store) or served_stores(spark, store) is not None
 
 
 def _has_connector(spark: SparkSession, store: ObjectStore) -> bool:
-    """Whether Spark itself reads and writes in `store`."""
+    """Return whether Spark itself reads and writes in `store`."""
     return store.local_root is not None or _knows(spark, DataLocations(store).root)
 
 
 def require_known(spark: SparkSession, root_url: str, places: Iterable[str]) -> None:
-    """Raise UnsupportedFeature for a file of the table at `root_url` in a store that Spark itself does not reach."""
+    """Raise UnsupportedFeature for a file of the table at `root_url` in a store without a file system in Spark."""
     for place in places:
         if "://" in place and not _knows(spark, place):
             scheme = place.partition("://")[0]
@@ -165,7 +169,7 @@ def require_known(spark: SparkSession, root_url: str, places: Iterable[str]) -> 
 
 
 def _knows(spark: SparkSession, place: str) -> bool:
-    """Return whether Spark has a file system for a URL; asked once per session and scheme."""
+    """Return whether Spark has a file system for a URL. Checked once per session and scheme."""
     scheme = place.partition("://")[0]
     known: dict[str, bool] = spark.__dict__.setdefault(_KNOWN, {})
     if scheme not in known:
@@ -174,12 +178,12 @@ def _knows(spark: SparkSession, place: str) -> bool:
 
 
 def _lacking(spark: SparkSession) -> str | None:
-    """What executors lack to read and write rows in Python; None where it is all there, found out once per session."""
+    """Return the requirement of Python I/O missing on executors, None if complete. Cached per session on success."""
     if _WORKERS in spark.__dict__ or (is_one_process(spark) and workers_have_this_python(spark)):
         return None
     tasks = default_parallelism(spark)
     try:
-        # As many as run at once: Spark deals them to all executors that have room.
+        # One task per core, so that Spark distributes the tasks over all executors with free cores.
         looked = spark.range(0, tasks, 1, tasks).mapInArrow(_told_version, "version string")
         found = {row[0] for row in looked.collect()}
     except PySparkException as error:

@@ -1,8 +1,8 @@
-"""Whether Spark finds a table's files where this process does: looked at before anything depends on it.
+"""Check that Spark and this process find the same files of a table, before an operation depends on them.
 
-This process reads the log, writes commits and lists what Spark wrote; Spark's driver lists files to read; its executors
-read and write them. All three must mean the same file by one path. A bucket has one address for everybody; a path of a
-disk means another file, or none, on another machine.
+This process reads the log, writes commits and lists the files written by Spark. Spark's driver lists the files to read.
+Spark's executors read and write these files. One path must mean the same file for all three. A bucket has one address
+on all machines. A path of a disk can mean another file, or none, on another machine.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _MOST_HASHED_BYTES = 16 * 1024**2
 def require_shared(
     spark: SparkSession, store: ObjectStore, sample: Callable[[], str | None], *, each_table: bool = False
 ) -> None:
-    """Make sure that Spark, by its driver and its executors, finds what this process has in the file `sample()`.
+    """Check that Spark's driver and executors find the same file `sample()` as this process.
 
-    Its bytes are compared; of a large file only how many they are. Looked at once per session and mount point of this
-    machine (with `each_table`: per table), by a job with a task for each core that Spark has then; a file that is gone
-    meanwhile, or empty, proves nothing. Not at all where Spark is one process of this machine, or the table is in a
-    bucket. Raises StorageRefused where Spark finds no such file, or another one.
+    The check compares the bytes, for a large file only the size. It runs once per session and mount point of this
+    machine (with `each_table`: per table), in a job with a task for each core of Spark. A file that is empty, or
+    deleted during the check, proves nothing. No check runs if Spark is one process of this machine, or if the table is
+    in a bucket. Raises StorageRefused if Spark finds no such file, or another one.
     """
     if store.local_root is None or is_one_process(spark):
         return
@@ -67,19 +67,22 @@ def require_shared(
 
 
 def share_seen_places(spark: SparkSession, other: SparkSession) -> None:
-    """Let `other`, a session of the same application, know what `require_shared` found in `spark`, and the reverse."""
+    """Share the results of `require_shared` between `spark` and `other`, a session of the same application."""
     other.__dict__[_SEEN] = spark.__dict__.setdefault(_SEEN, set())
 
 
 def log_sample(segment: LogSegment) -> str | None:
-    """A file of the log to look at: the newest commit, which an older copy of the log has not, where there is one."""
+    """Return a file of the log for the check: the newest commit, or else a checkpoint.
+
+    Older copies of the log do not have the newest commit.
+    """
     if segment.commits:
         return segment.commits[-1].path
     return segment.checkpoint.paths[0] if segment.checkpoint is not None else None
 
 
 def not_shared(where: str, found: str) -> StorageRefused:
-    """The error of a place where this process has files, and Spark has not the same ones."""
+    """Return the error for a path with different files for Spark and this process."""
     return StorageRefused(
         f"{where}: Spark does not see the files there that this process sees, it found {found}; nothing was read or "
         f"changed: {WHAT_TO_DO}"
@@ -92,9 +95,9 @@ def all_here(store: ObjectStore, paths: Sequence[str]) -> bool:
 
 
 def _told(spark: SparkSession, store: ObjectStore, path: str, what: Column) -> set[str | None]:
-    """What tasks of Spark say of the file, None where the driver or a task finds no file.
+    """Return the values of the file found by tasks of Spark, None if the driver or a task finds no file.
 
-    There are as many as run at once, which Spark deals to all executors that have room.
+    One task runs per core, so that Spark distributes the tasks over all executors with free cores.
     """
     tasks = default_parallelism(spark)
     reader = spark.read.format("binaryFile").option("ignoreMissingFiles", "true")

@@ -1,4 +1,4 @@
-"""Object stores as the session has them: its credentials.
+"""Object stores with the credentials of the session.
 
 Source: Hadoop's FileSystem (`fs.<scheme>.impl`); Spark's `spark.hadoop.…` settings.
 """
@@ -20,11 +20,11 @@ _HADOOP, _STORES = "spark.hadoop.", "fs."
 
 
 def table_at(spark: SparkSession, path: str, options: Options | None = None) -> Table:
-    """The table at a path or URL, whose store is reached as the session reaches it.
+    """Return the table at a path or URL, with the session's access to the store.
 
-    A path without a scheme is where it is for Spark: on the file system that `fs.defaultFS` says, in classic mode. What
-    `options` say of a store goes before what the session's Hadoop settings say, that before the environment.
-    Raises as `open_store`, and InvalidArgument for a session that was stopped.
+    In classic mode, a path without a scheme is on the file system of `fs.defaultFS`. Store settings in `options` take
+    precedence over the session's Hadoop settings, and these over the environment. Raises as `open_store`, and
+    InvalidArgument for a stopped session.
     """
     require_running(spark)
     path = on_default_file_system(spark, path)
@@ -40,9 +40,9 @@ def follows_outside(spark: SparkSession) -> bool:
 
 
 def storage_options(spark: SparkSession, path: str, options: Options | None = None) -> dict[str, str]:
-    """The credentials and settings of the store that `path` is in, as `open_store` takes them.
+    """Return the credentials and settings for the store of `path`, in the form for `open_store`.
 
-    From here on that reaches it where it is on a Hadoop file system. Raises as `open_store`.
+    Also registers access to `path` if it is on a Hadoop file system. Raises as `open_store`.
     """
     given = {} if options is None else options.storage_options()
     location = parse_location(path)
@@ -51,7 +51,7 @@ def storage_options(spark: SparkSession, path: str, options: Options | None = No
     reach_hadoop(spark, path)
     if location.scheme in (LOCAL, MEMORY) or is_on_hadoop(location.scheme):
         return given
-    # Set while the session runs, Hadoop's settings go by their own names.
+    # Hadoop settings set at run time have no prefix.
     told = {k.removeprefix(_HADOOP): v for k, v in all_settings(spark).items() if k.startswith((_HADOOP, _STORES))}
     told |= {} if options is None else options.hadoop_settings()
     found = storage_options_of(lambda key: told.get(key) or chosen_hadoop_setting(spark, key), location)
