@@ -1,6 +1,6 @@
-"""`spark.catalog` for Delta tables: what it says of them comes from their logs, and what it does is done to these.
+"""`spark.catalog` for Delta tables. The methods read the logs of tables and write commits.
 
-Source: PySpark's Catalog; every method is Spark's for names that are no Delta table's.
+Source: PySpark's Catalog. For other names, every method is Spark's own.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _REFUSED = {
 
 
 def extend_catalog(catalog: type) -> None:
-    """Let the methods of a session's catalog know Delta tables, once."""
+    """Extend the methods of a session's catalog to Delta tables. A repeated call has no effect."""
     handlers: dict[str, Callable[..., Any]] = {
         "tableExists": _table_exists,
         "getTable": _get_table,
@@ -52,7 +52,7 @@ def extend_catalog(catalog: type) -> None:
 
 
 def _named(catalog: Any, name: Any, database: Any = None) -> NamedTable | None:
-    """The Delta table that a name stands for in the session of `catalog`; None for others."""
+    """Return the Delta table of a name in the session of `catalog`, None for other names."""
     spark = catalog.__dict__.get("_sparkSession")
     if spark is None or not isinstance(name, str) or not is_enabled_for(spark):
         return None
@@ -116,7 +116,7 @@ def _is_cached(original: Any, self: Any, tableName: Any) -> bool:  # noqa: N803 
 
 
 def _truncate_table(original: Any, self: Any, tableName: Any) -> None:  # noqa: N803  (the name PySpark has)
-    """All rows go, in one commit: Spark's own way is to delete files."""
+    """Delete all rows in one commit. Spark's own method would delete files."""
     named = _named(self, tableName)
     if named is None:
         original(tableName)
@@ -129,7 +129,7 @@ def _drop_table(original: Any, self: Any, tableName: Any, ifExists: bool = False
     if named is None or named.place.entry is not None:
         original(tableName, ifExists, purge)
     else:
-        # As the statement does it, or refuses it.
+        # The statement drops the table, or raises.
         self._sparkSession.sql(f"DROP TABLE {'.'.join(map(quoted, named.place.parts))}")
 
 
@@ -156,7 +156,7 @@ def _create_table(
 
 
 def _set_current(original: Any, self: Any, name: Any) -> None:
-    """A lake that `USE` made current is not, once another catalog or database is chosen."""
+    """Choose a lake or a catalog of Spark. Another catalog or database replaces the lake chosen by `USE`."""
     spark = self.__dict__.get("_sparkSession")
     names = SessionNames.of(spark) if spark is not None and is_enabled_for(spark) else None
     if names is not None and isinstance(name, str) and names.lake(name) is not None:
@@ -168,7 +168,7 @@ def _set_current(original: Any, self: Any, name: Any) -> None:
 
 
 def _nothing(original: Any, self: Any, tableName: Any) -> None:  # noqa: N803  (the name PySpark has)
-    """Nothing is kept that a commit makes old."""
+    """Do nothing for Delta tables, because nothing cached becomes stale by a commit."""
     if _named(self, tableName) is None:
         original(tableName)
 

@@ -1,4 +1,4 @@
-"""`df.mergeInto(name, condition)`: PySpark's own way to MERGE a frame into a table, for tables of format delta."""
+"""`df.mergeInto(name, condition)`, PySpark's API to MERGE a frame into a table, for tables of format delta."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from slackwater.spark.table.named import named_table
 
 
 def merge_into(original: Callable[..., Any], self: DataFrame, table: str, condition: Column) -> Any:
-    """In the place of `DataFrame.mergeInto`: a MergeIntoWriter, of this package where `table` is a Delta table's name.
+    """Replacement of `DataFrame.mergeInto`: return this package's MergeIntoWriter if `table` names a Delta table.
 
-    The table's columns are qualified by the last part of its name, those of the frame by its alias.
+    The last part of the table's name qualifies the columns of the table. The frame's alias qualifies the columns of the
+    frame.
     """
     spark = self.sparkSession
     parts = known_parts(table) if isinstance(table, str) and is_enabled_for(spark) else ()
@@ -28,35 +29,35 @@ def merge_into(original: Callable[..., Any], self: DataFrame, table: str, condit
 
 
 class MergeIntoWriter:
-    """The clauses of one MERGE; `merge` carries it out. Methods as those of PySpark's MergeIntoWriter."""
+    """The clauses of one MERGE, run by `merge`. The methods are those of PySpark's MergeIntoWriter."""
 
     def __init__(self, builder: DeltaMergeBuilder) -> None:
         self._builder = builder
 
     def whenMatched(self, condition: Column | None = None) -> _Clause:
-        """What becomes of rows of the table that match, where `condition` is true."""
+        """Define the action for matched rows of the table, if `condition` is true."""
         return _Clause(self, "Matched", condition)
 
     def whenNotMatched(self, condition: Column | None = None) -> _Clause:
-        """What becomes of rows of the frame that match none, where `condition` is true."""
+        """Define the action for rows of the frame without a match, if `condition` is true."""
         return _Clause(self, "NotMatched", condition)
 
     def whenNotMatchedBySource(self, condition: Column | None = None) -> _Clause:
-        """What becomes of rows of the table that no row of the frame matches, where `condition` is true."""
+        """Define the action for rows of the table without a match in the frame, if `condition` is true."""
         return _Clause(self, "NotMatchedBySource", condition)
 
     def withSchemaEvolution(self) -> MergeIntoWriter:
-        """Let the table get the frame's new columns."""
+        """Add the frame's new columns to the table."""
         self._builder = self._builder.withSchemaEvolution()
         return self
 
     def merge(self) -> None:
-        """Carry the merge out. Raises as `DeltaMergeBuilder.execute`."""
+        """Run the merge. Raises as `DeltaMergeBuilder.execute`."""
         self._builder.execute()
 
 
 class _Clause:
-    """One WHEN, which the action completes."""
+    """A WHEN clause. Its action completes the clause."""
 
     def __init__(self, writer: MergeIntoWriter, kind: str, condition: Column | None) -> None:
         self._writer = writer
@@ -72,7 +73,7 @@ class _Clause:
         return self._done("UpdateAll")
 
     def update(self, assignments: Mapping[str, Column]) -> MergeIntoWriter:
-        """Set the columns that `assignments` names."""
+        """Set the columns in `assignments`."""
         return self._done("Update", set=dict(assignments))
 
     def delete(self) -> MergeIntoWriter:

@@ -1,4 +1,4 @@
-"""`spark.table`, `read.table`, `saveAsTable`, `insertInto` and `catalog.tableExists` of Delta tables by their names."""
+"""Delta tables by name: `spark.table`, `read.table`, `saveAsTable`, `insertInto` and `catalog.tableExists`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from slackwater.sql.time_travel import at_suffix
 
 
 def table_frame(spark: SparkSession, name: str, options: Mapping[str, Any] | None = None) -> DataFrame | None:
-    """The frame of the Delta table that `name` stands for, `t@v3` included; None for all other names."""
+    """Return the frame of the Delta table `name`, with or without a version (`t@v3`). None for all other names."""
     tokens = tokens_of(name)
     found = None if not tokens else name_at(tokens, 0)
     if tokens is None or found is None:
@@ -41,7 +41,7 @@ def table_frame(spark: SparkSession, name: str, options: Mapping[str, Any] | Non
 
 
 def table_exists(spark: SparkSession, name: str) -> bool | None:
-    """Whether there is a table of that name, at a path or in a lake; None for names of Spark's catalog."""
+    """Return whether there is a table `name`, at a path or in a lake. None for names of Spark's catalog."""
     tokens = tokens_of(name)
     found = None if not tokens else name_at(tokens, 0)
     if tokens is None or found is None or found.next != len(tokens):
@@ -62,16 +62,15 @@ def save_as_table(
     cluster_by: Sequence[str],
     properties: Mapping[str, str] | None = None,
 ) -> None:
-    """`df.write.format("delta").saveAsTable(name)`: a table of the catalog or of a lake, new or as `mode` says.
+    """Run `df.write.format("delta").saveAsTable(name)` for a table of the catalog or of a lake.
 
-    `properties` are those of a table that is created.
-
-    Raises as `save`, TableAlreadyExists, and InvalidArgument for a name that stands for something else.
+    Creates the table, or writes to it according to `mode`. `properties` are for a created table. Raises as `save`,
+    TableAlreadyExists, and InvalidArgument for a name with another meaning in the catalog.
     """
     spark = frame.sparkSession
     parts = parts_of(name)
     path = path_in_parts(parts)
-    # Rows that replace all others are as a table that is created: of the types that they have.
+    # Rows of an overwrite keep their types, like those of a created table.
     assigns = mode.lower() == "append"
     if path is not None:
         save(frame, path, mode, partition_by, options, cluster_by, assigns, properties)
@@ -97,7 +96,7 @@ def save_as_table(
 
 
 def insert_into(frame: DataFrame, name: str, overwrite: bool, options: Mapping[str, Any]) -> bool:
-    """`df.write.insertInto(name)`: rows by the order of their columns; False where `name` is no Delta table's."""
+    """Run `df.write.insertInto(name)`: columns match by position. Return False if `name` is not a Delta table."""
     parts = known_parts(name)
     named = named_table(frame.sparkSession, parts) if parts else None
     if named is None:
@@ -135,7 +134,7 @@ def _save_in_lake(
 
 
 def require_same(entry: CatalogEntry, name: str, location: str | None) -> None:
-    """Raise InvalidArgument where the entry is no Delta table's, or `location` is another place than the table's."""
+    """Raise InvalidArgument if the entry is not a Delta table, or if `location` is not the table's."""
     if not entry.is_delta or entry.location is None:
         raise InvalidArgument(
             f"{name} is in the catalog as {entry.provider or 'a view'}, not as a Delta table: choose another name"

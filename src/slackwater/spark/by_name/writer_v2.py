@@ -1,4 +1,4 @@
-"""`df.writeTo(name)`: what creates, replaces and fills tables by name, with PySpark's DataFrameWriterV2."""
+"""`df.writeTo(name)`: PySpark's DataFrameWriterV2 for Delta tables. It creates, replaces and writes tables by name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COLUMN_TEXT = "Column<'"
 
 @dataclass
 class _Request:
-    """What was asked of one writer."""
+    """The settings of one writer."""
 
     name: str
     provider: str | None = None
@@ -33,10 +33,10 @@ class _Request:
 
 
 def extend_writer(writer: type, wrap: Callable[[type, str, Callable[..., Any]], None]) -> None:
-    """Let `wrap` put what is here in the place of the writer's methods, which get those of Spark."""
+    """Replace the writer's methods with `wrap`. The replacements receive Spark's original methods."""
     wrap(writer, "__init__", _init)
     for name in ("using", "option", "options", "tableProperty", "partitionedBy", "clusterBy"):
-        # Releases of PySpark differ in what there is.
+        # Not all releases of PySpark have each method.
         if hasattr(writer, name):
             wrap(writer, name, functools.partial(_asked, name))
     for name in ("create", "replace", "createOrReplace", "append", "overwrite", "overwritePartitions"):
@@ -74,7 +74,7 @@ def _given(name: str, place: int, args: Sequence[Any], kwargs: Mapping[str, Any]
 
 
 def _column_name(given: Any) -> str | None:
-    """The name of a plain column; None for a transform of one."""
+    """Return the name of a plain column, None for a transform of a column."""
     if isinstance(given, str):
         return given
     text = str(given).removeprefix(_COLUMN_TEXT).removesuffix("'>")
@@ -129,7 +129,7 @@ def _create(frame: DataFrame, request: _Request, what: str) -> None:
 
 
 def _is_there(spark: SparkSession, name: str) -> bool:
-    """Whether the name is that of a Delta table which has a log."""
+    """Return whether the name is that of a Delta table with a log."""
     try:
         named = named_table(spark, parts_of(name))
         return named is not None and named.table._snapshot().version >= 0
@@ -138,7 +138,7 @@ def _is_there(spark: SparkSession, name: str) -> bool:
 
 
 def _write(frame: DataFrame, named: NamedTable, request: _Request, what: str, condition: Any = None) -> None:
-    """Rows by the names of their columns."""
+    """Write rows with columns matched by name."""
     options = dict(request.options)
     if what == "append":
         named.table._write(frame, "append", options)

@@ -1,1 +1,1 @@
-"""Names of tables: those of the session's catalog, paths, and lakes that are attached to a session."""
+"""Names of tables: names of the session's catalog, paths, and lakes attached to a session."""

@@ -1,4 +1,4 @@
-"""Namespaces of a lake: what stands before a dot in the names of its tables. They are there as long as a table is."""
+"""Namespaces of a lake: the part before a dot in table names. A namespace exists while a table is in it."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from slackwater.spark.catalog.session_lakes import AttachedLake
 
 
 def tables_of(lake: AttachedLake, namespace: str) -> list[str]:
-    """The names of the tables in a namespace, without it, by their order; of all tables where it is empty."""
+    """Return the sorted names of the tables in a namespace, without its prefix. An empty namespace means all tables."""
     start = f"{namespace}." if namespace else ""
     names = (table.name for table in lake.tables())
     return sorted(name[len(start) :] for name in names if name.lower().startswith(start.lower()))
 
 
 def is_namespace(lake: AttachedLake, namespace: str) -> bool:
-    """Whether a table is in it."""
+    """Return whether a table is in the namespace."""
     return bool(tables_of(lake, namespace))
 
 
 def namespaces_of(lake: AttachedLake) -> list[str]:
-    """All of them, those within others too."""
+    """Return all namespaces, including nested ones."""
     names = [table.name.split(".")[:-1] for table in lake.tables()]
     return sorted({".".join(parts[: at + 1]) for parts in names for at in range(len(parts))})

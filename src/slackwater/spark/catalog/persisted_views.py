@@ -1,6 +1,7 @@
-"""Views of the session's catalog that read Delta tables: Spark stores the user's text, and each statement expands it.
+"""Views of the session's catalog over Delta tables. Spark stores the user's text, and each statement expands it.
 
-Every session, and every engine that knows the catalog, reads the same view. Its tables are read at the newest version.
+Every session and every engine with this catalog reads the same view. The view reads its tables at the newest version.
+
 Source: Spark's `CreateViewCommand`, `ViewHelper.generateViewProperties`, `SessionCatalog.fromCatalogTable`.
 """
 
@@ -34,13 +35,13 @@ from slackwater.sql.text_edits import TextEdit, apply_edits
 
 _REFERRED, _CAPTURED_CATALOGS = "view.referredTempViewNames", "view.sqlConfig.spark.sql.catalog."
 _COMPENSATION, _BINDING, _EVOLUTION = "COMPENSATION", "BINDING", "EVOLUTION"
-# Settings that change what a text means.
+# Settings with an effect on the meaning of a text.
 _MEANINGS = tuple(f"spark.sql.{name}" for name in ("ansi.", "caseSensitive", "legacy.", "parser.", "session."))
 _UNFINISHED = "the view was not created completely. Create it again, or ALTER VIEW … AS its query"
 
 
 class Rewritten(Protocol):
-    """A statement whose Delta tables are frames, by the names of views in its text."""
+    """A statement with frames for its Delta tables, by the names of views in its text."""
 
     text: str
     views: dict[str, DataFrame]
@@ -48,7 +49,7 @@ class Rewritten(Protocol):
 
 @dataclass(frozen=True)
 class StoredView:
-    """A view of the catalog; `query` is its text, with names that mean the same in every database.
+    """A view of the catalog. `query` is its text, with names that have the same meaning in every database.
 
     `described`: the fields of `DESCRIBE TABLE EXTENDED … AS JSON`, through Connect.
     """
@@ -59,7 +60,7 @@ class StoredView:
 
 
 def stored_view(spark: SparkSession, parts: Sequence[str]) -> StoredView | None:
-    """Return the view of that name in the session's catalog; None for any other name."""
+    """Return the view of that name in the session's catalog, None for any other name."""
     entry = entry_of(spark, parts)
     if entry is None or not entry.is_view:
         return None
@@ -77,24 +78,24 @@ def stored_view(spark: SparkSession, parts: Sequence[str]) -> StoredView | None:
 
 
 def expanded(spark: SparkSession, view: StoredView, statement: Rewritten) -> DataFrame:
-    """Return the rows of `view`, whose query `statement` is.
+    """Return the rows of `view`. `statement` is the view's rewritten query.
 
-    Raises UnsupportedFeature through Spark Connect for a view that was created under other SQL settings.
+    Raises UnsupportedFeature through Spark Connect for a view created under other SQL settings.
     """
     return (_by_sql if is_connect(spark) else _by_catalog)(spark, view, statement)
 
 
 def _by_catalog(spark: SparkSession, view: StoredView, statement: Rewritten) -> DataFrame:
-    """Let Spark resolve the view by another text, with the columns, settings and functions that it captured."""
+    """Resolve the view with the rewritten text, and with the columns, settings and functions captured by the view."""
     metadata = catalog_metadata(spark, view.entry.parts)
     properties = metadata.properties().updated(_REFERRED, json.dumps([[name] for name in statement.views]))
     for key in str(metadata.properties().keys().mkString("\0")).split("\0"):
-        # A view of delta-spark captures the class of its catalog.
+        # Views created with delta-spark captured the class of its catalog.
         if key.startswith(_CAPTURED_CATALOGS):
             properties = properties.removed(key)
     changed = _copied(metadata, viewText=_some(spark, statement.text), properties=properties)
     catalog, name = java_catalog(spark), new_view_name()
-    # The metadata of a view of the catalog, as those of a temporary view that stores a text and no plan.
+    # Use the view's metadata for a temporary view with a text instead of a plan.
     relation = java_class(spark, "org.apache.spark.sql.catalyst.catalog.TemporaryViewRelation")
     with session_views(spark, statement.views):
         catalog.createTempView(name, relation(changed, scala_object(spark, "scala.None")), True)
@@ -151,10 +152,13 @@ def _require_same_settings(spark: SparkSession, view: StoredView) -> None:
 
 
 def create(spark: SparkSession, text: str, name: Sequence[str], query: str, start: int, frame: DataFrame) -> None:
-    """Run `text`, CREATE VIEW or ALTER VIEW, whose `query` begins at `start` and now gives `frame`.
+    """Run `text`, a CREATE VIEW or ALTER VIEW with its `query` at position `start`. `frame` holds the query's rows.
 
-    Raises InvalidArgument for a view that reads itself, or what other sessions do not have; UnsupportedFeature through
-    Spark Connect for a query that names what the catalog does not know. Raises as Spark does.
+    Raises:
+        InvalidArgument: If the view reads itself or a temporary view.
+        UnsupportedFeature: If the view reads a lake's table by name. Through Spark Connect, if the query reads an object
+            unknown to the catalog.
+        Exception: As Spark does.
     """
     _require_lasting(spark, name, query)
     if _catalog_knows(spark, query, frame):
@@ -166,7 +170,7 @@ def create(spark: SparkSession, text: str, name: Sequence[str], query: str, star
             "by columns that the catalog has known since the table was created. Create this view in a classic session, "
             "or create a temporary view"
         )
-    # Spark has no way to a table by its path or version: it creates the view of another query, whose text is replaced.
+    # Spark cannot read a table by its path or version, so create the view of a stand-in query, then replace its text.
     columns = [frame._jdf.schema().apply(at) for at in range(len(frame.columns))]
     failing = f"raise_error({text_literal('.'.join(name) + ': ' + _UNFINISHED)})"
     stand_in = ", ".join(f"CAST({failing} AS {each.dataType().sql()}) AS {quoted(each.name())}" for each in columns)
@@ -180,7 +184,7 @@ def create(spark: SparkSession, text: str, name: Sequence[str], query: str, star
 
 
 def _catalog_knows(spark: SparkSession, query: str, frame: DataFrame) -> bool:
-    """Return whether Spark resolves the query by the catalog alone, to the same columns."""
+    """Return whether Spark resolves the query with the catalog alone, to the same columns."""
     try:
         plain = plain_sql(spark, query).schema
     except PySparkException:
@@ -190,7 +194,7 @@ def _catalog_knows(spark: SparkSession, query: str, frame: DataFrame) -> bool:
 
 
 def _require_lasting(spark: SparkSession, name: Sequence[str], query: str) -> None:
-    """Let pass a query that names what every session finds, and not the view `name` itself."""
+    """Check that the query uses only objects available in every session, and not the view `name` itself."""
     own = _whole(spark, name)
     for relation in relations_of(query, tokens_of(query) or []):
         if relation.arguments is not None or path_in_parts(relation.parts) is not None:
@@ -222,7 +226,7 @@ def _whole(spark: SparkSession, parts: Sequence[str]) -> tuple[str, ...] | None:
 
 
 def _with_whole_names(query: str, namespace: Sequence[str]) -> str:
-    """Return the query with every name of its relations in full: a view does not look at the current database."""
+    """Return the query with full names for all its relations, because views do not use the current database."""
     tokens = tokens_of(query) or []
     starts = {token.start: at for at, token in enumerate(tokens)}
     changes = []
@@ -240,6 +244,6 @@ def _some(spark: SparkSession, value: str) -> Any:
 
 
 def _copied(value: Any, **changed: Any) -> Any:
-    """Return a value of a Scala case class with some of its fields changed."""
+    """Return a copy of a Scala case class value with some fields changed."""
     names = [str(value.productElementName(at)) for at in range(value.productArity())]
     return value.copy(*(changed.get(name, value.productElement(at)) for at, name in enumerate(names)))

@@ -1,7 +1,7 @@
-"""The provider `delta` as Spark's catalog needs it: tables of that format can be named there, and not be read by it.
+"""The provider `delta` for Spark's catalog, so that the catalog accepts tables of this format.
 
-Spark lets a catalog hold tables of a format that it can find. The rows of Delta tables are read and written by plans of
-this package; what reaches the provider itself was not seen by it, and says so.
+Spark's catalog accepts a table only if it finds the table's format. Plans of this package read and write the rows of
+Delta tables. A request to the provider itself bypassed this package and raises an error.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _REGISTERED = "_slackwater_provider"
 
 
 def register_provider(spark: SparkSession) -> None:
-    """Make `delta` a format that the session's catalog knows, once per session."""
+    """Register the format `delta` in the session's catalog, once per session."""
     if spark.__dict__.get(_REGISTERED):
         return
     register(spark, _provider())
@@ -29,19 +29,19 @@ def register_provider(spark: SparkSession) -> None:
 
 
 def register(spark: SparkSession, source: Any) -> None:
-    """Make a Python data source known to the session; where its name is taken, nothing changes."""
+    """Register a Python data source in the session. Nothing changes if the name is taken."""
     with _active(spark):
         try:
             spark.dataSource.register(source)
         except AnalysisException as error:
-            # delta-spark is there, or another object for this session did it.
+            # The source is delta-spark's, or another Python object of this session registered it.
             if condition_of(error) != _THERE:
                 raise
 
 
 @contextmanager
 def _active(spark: SparkSession) -> Iterator[None]:
-    """Within the block it is the JVM's active session, in which Spark looks for what is registered already."""
+    """Make `spark` the JVM's active session within the block, because Spark looks up registered sources there."""
     if is_connect(spark):
         yield
         return
@@ -56,7 +56,7 @@ def _active(spark: SparkSession) -> Iterator[None]:
 
 
 def _provider() -> Any:
-    # It travels by value: Pythons of executors and servers need not have this package.
+    # A local class is pickled by value, because executors and servers can lack this package.
     from pyspark.sql.datasource import DataSource
 
     says = (

@@ -1,4 +1,4 @@
-"""Tables on their way into the session's catalog, with the provider `delta`, and out of it."""
+"""Registration of tables in the session's catalog with the provider `delta`, and their removal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from slackwater.sql.parameters import text_literal
 
 
 def catalog_name(spark: SparkSession, parts: Sequence[str]) -> tuple[str, str]:
-    """Database and table of a name in the session's catalog. Raises InvalidArgument for one that cannot be there."""
+    """Return database and table of a name in the session's catalog. Raises InvalidArgument for three or more parts."""
     given = list(parts)
     if given and given[0].lower() == SPARK_CATALOG and len(given) > 1:
         given = given[1:]
@@ -40,14 +40,14 @@ def register_table(
     location: str | None,
     comment: str | None = None,
 ) -> CatalogEntry:
-    """Enter a table with provider `delta` into the catalog; without `location` it is a managed one.
+    """Add a table with provider `delta` to the catalog. Without `location` the table is managed.
 
-    What columns the catalog shows is for others: the log says what there is. Raises as Spark's CREATE TABLE does.
+    The catalog's columns are only for other tools: the log defines the schema. Raises as Spark's CREATE TABLE.
     """
     register_provider(spark)
     database, table = catalog_name(spark, parts)
     name = ".".join(quoted(part) for part in (SPARK_CATALOG, database, table))
-    # Of a column nothing but name and type is told: Spark would ask the provider what it makes of the rest.
+    # Pass only names and types of columns, because Spark would query the provider about further properties.
     columns = ", ".join(f"{quoted(f.name)} {f.dataType.simpleString()}" for f in schema.fields if _is_plain(f.dataType))
     place = "" if location is None else f" LOCATION {text_literal(location)}"
     said = "" if comment is None else f" COMMENT {text_literal(comment)}"
@@ -61,7 +61,7 @@ def register_table(
 
 
 def unregister_table(spark: SparkSession, entry: CatalogEntry) -> None:
-    """Take the table out of the catalog; Spark deletes the directory of a managed one."""
+    """Drop the table from the catalog. Spark deletes the directory of a managed table."""
     plain_sql(spark, f"DROP TABLE IF EXISTS {entry.text}")
 
 

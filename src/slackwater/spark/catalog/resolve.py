@@ -1,8 +1,11 @@
-"""One resolver of table names, for SQL, `spark.table`, `saveAsTable` and `DeltaTable.forName`.
+"""Resolver of table names for SQL, `spark.table`, `saveAsTable` and `DeltaTable.forName`.
 
-A name is, in this order: ``delta.`/path` ``; a table of a lake that is attached, `lake.table`, or of the lake that
-`USE` made current; a table of the session's catalog whose provider is `delta`. Temporary views go before tables of one
-part, as in Spark.
+A name is resolved in this order:
+
+1. ``delta.`/path` ``. 2. A table of an attached lake, `lake.table`, or of the lake chosen by `USE`. 3. A table of the
+session's catalog with the provider `delta`.
+
+A temporary view precedes tables with a name of one part, like in Spark.
 """
 
 from __future__ import annotations
@@ -23,10 +26,10 @@ from slackwater.sql.lexer import TokenCursor, tokens_of
 
 @dataclass(frozen=True)
 class LakeName:
-    """The name of a table in a lake that is attached as `attached`; `is_there` says whether the lake has it.
+    """The name of a table in the lake attached under `attached`. `is_there` is True if the lake has the table.
 
-    `transaction` is the one of this lake that is open in the session. `is_certain`: no table of Spark's catalog can be
-    meant.
+    `transaction` is the open transaction of this lake in the session. If `is_certain` is True, the name cannot mean a
+    table of Spark's catalog.
     """
 
     lake: AttachedLake
@@ -37,7 +40,7 @@ class LakeName:
     is_certain: bool = True
 
     def require_no_transaction(self) -> None:
-        """Raise UnsupportedFeature where a transaction of the lake is open in the session."""
+        """Raise UnsupportedFeature if a transaction of the lake is open in the session."""
         if self.transaction is not None:
             raise UnsupportedFeature(
                 f"{self.attached}.{self.name}: tables of a lake are created, replaced and dropped outside of "
@@ -45,13 +48,13 @@ class LakeName:
             )
 
     def table(self) -> Any:
-        """Its DeltaTable, within an open transaction that of the transaction. Raises TableNotFound."""
+        """Return the DeltaTable, in an open transaction that of the transaction. Raises TableNotFound."""
         return self.lake.table(self.name) if self.transaction is None else self.transaction.table(self.name)
 
 
 @dataclass(frozen=True)
 class ResolvedTable:
-    """What a name stands for: a Delta table at `location`; of the session's catalog by `entry`, of a lake `in_lake`."""
+    """A resolved name: a Delta table at `location`, with its `entry` in the session's catalog or its name `in_lake`."""
 
     parts: tuple[str, ...]
     location: str
@@ -65,7 +68,7 @@ class ResolvedTable:
 
 
 def parts_of(name: str) -> tuple[str, ...]:
-    """The parts of a name written in SQL. Raises InvalidArgument for what is no name."""
+    """Return the parts of a name in SQL syntax. Raises InvalidArgument for any other text."""
     tokens = tokens_of(name) if isinstance(name, str) else None
     if not tokens:
         raise InvalidArgument(f"{name!r} is not the name of a table")
@@ -76,7 +79,7 @@ def parts_of(name: str) -> tuple[str, ...]:
 
 
 def known_parts(name: str) -> tuple[str, ...]:
-    """As `parts_of`; empty for what is no name: others may know what to make of it."""
+    """Return `parts_of`, or an empty tuple for an invalid name, so that Spark can handle the name."""
     try:
         return parts_of(name)
     except InvalidArgument:
@@ -84,15 +87,15 @@ def known_parts(name: str) -> tuple[str, ...]:
 
 
 def path_in_parts(parts: Sequence[str]) -> str | None:
-    """The path that the name ``delta.`/path` `` has, None for other names."""
+    """Return the path in the name ``delta.`/path` ``, None for other names."""
     is_path = len(parts) == 2 and parts[0].lower() == "delta" and ("/" in parts[1] or ":" in parts[1])
     return parts[1] if is_path else None
 
 
 def lake_name_of(spark: SparkSession, parts: Sequence[str], is_new: bool = False) -> LakeName | None:
-    """The name as one of an attached lake, whether or not there is such a table; None for others.
+    """Return the name as one of an attached lake, even if the lake has no such table. None for other names.
 
-    A temporary view goes before it, but not where the name `is_new`, that of a table to create.
+    A temporary view takes precedence, except for the name of a table to create (`is_new`).
     """
     names = SessionNames.of(spark)
     if not names.lakes or path_in_parts(parts) is not None:
@@ -116,7 +119,10 @@ def lake_name_of(spark: SparkSession, parts: Sequence[str], is_new: bool = False
 
 
 def _spelled(spark: SparkSession, lake: AttachedLake, name: str) -> str | None:
-    """The name as the lake has it, in any case where the session's names are so and one table is meant; or None."""
+    """Return the lake's spelling of the name, None if the lake has no such table.
+
+    In a case-insensitive session, a single name with other case matches.
+    """
     known = [table.name for table in lake.tables()]
     if name in known:
         return name
@@ -127,9 +133,9 @@ def _spelled(spark: SparkSession, lake: AttachedLake, name: str) -> str | None:
 
 
 def resolve(spark: SparkSession, parts: Sequence[str]) -> ResolvedTable | None:
-    """The place of the Delta table that the name stands for; None where it is no such table's.
+    """Return the Delta table of the name, None for other names.
 
-    What is at a path is not looked at. Raises TableNotFound for a name of a lake that has no such table.
+    The path itself is not checked. Raises TableNotFound for a name of a lake without such a table.
     """
     path = path_in_parts(parts)
     if path is not None:
@@ -145,13 +151,13 @@ def resolve(spark: SparkSession, parts: Sequence[str]) -> ResolvedTable | None:
     entry = entry_of(spark, parts)
     if entry is None or not entry.is_delta or entry.location is None:
         return None
-    # Statements that are Spark's to carry out look for the provider, in whatever session.
+    # Statements run by Spark need the provider in this session.
     register_provider(spark)
     return ResolvedTable(tuple(parts), entry.location, entry)
 
 
 def require(spark: SparkSession, parts: Sequence[str]) -> ResolvedTable:
-    """As `resolve`. Raises TableNotFound also for a name that is no Delta table's."""
+    """Return `resolve`. Raises TableNotFound also for a name of any other object."""
     found = resolve(spark, parts)
     if found is None:
         raise TableNotFound(

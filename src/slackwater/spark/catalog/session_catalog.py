@@ -1,4 +1,4 @@
-"""Spark's own catalog, as a session sees it: what a name stands for there."""
+"""Lookup of names in Spark's own catalog of a session."""
 
 from __future__ import annotations
 
@@ -23,14 +23,16 @@ _MISSING = ("SCHEMA_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", "NO_SUCH_DATABASE")
 GLOBAL_TEMP = "global_temp"
 _CATALOG, _PUBLIC, _IDENTIFIERS = "_slackwater_catalog", "_slackwater_public_catalog", "_slackwater_identifiers"
 _MOST_IDENTIFIERS = 256
-# What stands in no comment of a table.
+# A separator that no table comment contains.
 _BETWEEN = uuid.uuid4().hex
 
 
 @dataclass(frozen=True)
 class CatalogEntry:
-    """A table or view of the catalog: its `parts` are database and table. Views, which `is_view` says of
-    those that are not temporary, have no provider."""
+    """A table or view of the catalog. `parts` are database and table.
+
+    Views have no provider. `is_view` is True only for persisted views.
+    """
 
     parts: tuple[str, str]
     provider: str | None
@@ -41,24 +43,24 @@ class CatalogEntry:
 
     @property
     def is_delta(self) -> bool:
-        """Whether it is a table of format `delta`."""
+        """True for a table of format `delta`."""
         return self.provider is not None and self.provider.lower() == "delta"
 
     @property
     def text(self) -> str:
-        """Its name in SQL, which means the same whatever the current catalog and database are."""
+        """The full name in SQL, independent of the current catalog and database."""
         return ".".join(quoted(part) for part in (SPARK_CATALOG, *self.parts))
 
 
 def plain_sql(spark: SparkSession, text: str, args: Any = None) -> DataFrame:
-    """`spark.sql(text, args)` as Spark has it."""
+    """Return the result of Spark's own `spark.sql(text, args)`."""
     method: Any = type(spark).sql
     frame: DataFrame = getattr(method, "__wrapped__", method)(spark, text, args)
     return frame
 
 
 def entry_of(spark: SparkSession, parts: Sequence[str]) -> CatalogEntry | None:
-    """What the name stands for in Spark's session catalog; None where nothing, or in another catalog."""
+    """Return the entry of the name in Spark's session catalog. None if missing, or for another catalog."""
     given = list(parts)
     if len(given) > 1 and given[0].lower() == SPARK_CATALOG:
         given = given[1:]
@@ -76,14 +78,14 @@ def catalog_metadata(spark: SparkSession, parts: tuple[str, str]) -> Any:
 
 
 def current_database(spark: SparkSession) -> str:
-    """The database whose tables are named without it."""
+    """Return the current database of the session's catalog."""
     if is_connect(spark):
         return str(spark.catalog.currentDatabase())
     return str(java_catalog(spark).getCurrentDatabase())
 
 
 def java_catalog(spark: SparkSession) -> Any:
-    """Spark's object for the catalog of a classic session, asked for once."""
+    """Return Spark's catalog object of a classic session, cached per session."""
     return _kept(spark, _CATALOG, lambda: spark._jsparkSession.sessionState().catalog())
 
 
@@ -108,7 +110,7 @@ def _by_catalog(spark: SparkSession, parts: Sequence[str]) -> CatalogEntry | Non
         if condition_of(error) in _MISSING:
             return None
         raise
-    # All that is known of it in one text: each question by itself is a round trip to the JVM.
+    # Read all metadata in one text, because each property would cost a round trip to the JVM.
     pairs = str(found.toLinkedHashMap().mkString(_BETWEEN)).split(_BETWEEN)
     said = dict(pair.split(" -> ", 1) for pair in pairs)
     if "Database" not in said:
@@ -124,7 +126,7 @@ def _by_catalog(spark: SparkSession, parts: Sequence[str]) -> CatalogEntry | Non
 
 
 def _identifier(spark: SparkSession, parts: tuple[str, ...]) -> Any:
-    """Spark's object for a name of one or two parts; those that were asked for last are kept."""
+    """Return Spark's object for a name of one or two parts, from a cache of recent names."""
     known: dict[tuple[str, ...], Any] = _kept(spark, _IDENTIFIERS, dict)
     found = known.pop(parts, None)
     if found is None:
@@ -145,9 +147,9 @@ def _by_statement(spark: SparkSession, parts: Sequence[str]) -> CatalogEntry | N
         if condition_of(error) in _MISSING or isinstance(error, AnalysisException):
             return None
         raise
-    # A temporary view is listed with every database, and has a name of one part.
+    # Spark lists temporary views with every database, but their names have only one part.
     rows = [row for row in rows if len(parts) == 1 or not row.isTemporary]
-    # The pattern takes names in any case.
+    # The pattern is case-insensitive.
     same = [row for row in rows if row.tableName == parts[-1]]
     if not same and not is_case_sensitive(spark):
         same = [row for row in rows if row.tableName.lower() == parts[-1].lower()]
@@ -170,7 +172,7 @@ def _by_statement(spark: SparkSession, parts: Sequence[str]) -> CatalogEntry | N
 
 
 def _local(location: str | None) -> str | None:
-    """A `file:` URL as a path of this machine; other URLs unchanged."""
+    """Return the path of a `file:` URL on this machine. Other URLs stay unchanged."""
     if location is None or not location.startswith("file:"):
         return location
     path = location.removeprefix("file:")

@@ -1,4 +1,4 @@
-"""What a session knows by name besides Spark's catalog: lakes, which one is current, the transaction that is open."""
+"""Names of a session in addition to Spark's catalog: attached lakes, the current lake, the open transaction."""
 
 from __future__ import annotations
 
@@ -19,70 +19,70 @@ _lock = threading.Lock()
 
 
 class AttachedTransaction(Protocol):
-    """What names and statements need of a transaction of a lake."""
+    """Interface of a lake's transaction for names and statements."""
 
     @property
     def is_open(self) -> bool:
-        """Whether it has not ended."""
+        """True until the transaction ends."""
         ...
 
     def table(self, name: str) -> Any:
-        """The table `name`, as the transaction sees it."""
+        """Return the table `name` in the transaction's read view."""
         ...
 
     def commit(self) -> None:
-        """Commit it."""
+        """Commit the transaction."""
         ...
 
     def rollback(self) -> None:
-        """End it without a trace."""
+        """Roll the transaction back."""
         ...
 
 
 class AttachedLake(Protocol):
-    """What names and statements need of a lake."""
+    """Interface of a lake for names and statements."""
 
     def table(self, name: str) -> Any:
-        """The table `name`."""
+        """Return the table `name`."""
         ...
 
     def tables(self) -> Sequence[Any]:
-        """Its tables, each with its `name`."""
+        """Return the lake's tables, each with its `name`."""
         ...
 
     def location(self, name: str) -> str:
-        """Where the table `name` is."""
+        """Return the location of the table `name`."""
         ...
 
     def transaction(self, *args: Any, **kwargs: Any) -> Any:
-        """A transaction of its tables, not begun."""
+        """Return a transaction of the lake's tables, not begun yet."""
         ...
 
     def as_of(self, timestamp: str) -> Any:
-        """All tables as they were at a time."""
+        """Return a time slice: all tables at a timestamp."""
         ...
 
 
 @dataclass
 class SessionNames:
-    """The names of one session: sessions that share a Spark application do not share them."""
+    """The names of one session. Other sessions of the same Spark application have their own names."""
 
     lakes: dict[str, AttachedLake] = field(default_factory=dict)
     current: str | None = None
     namespace: str = ""
-    """Within the current lake: what names of its tables begin with that are given without it."""
+    """The current namespace of the current lake: the prefix of table names without one."""
     transaction: AttachedTransaction | None = None
     transaction_lake: AttachedLake | None = None
     settings: dict[str, Any] = field(default_factory=dict)
-    """What SET TRANSACTION said of the next one: arguments of `Lake.transaction`."""
+    """Settings by SET TRANSACTION for the next transaction: arguments of `Lake.transaction`."""
 
     @staticmethod
     def of(spark: SparkSession) -> SessionNames:
-        """Those of `spark`; empty ones where nothing was attached to it."""
+        """Return the names of `spark`, empty if no lake is attached."""
         return _known.get(session_key(spark), _NOTHING) if _known else _NOTHING
 
     def drop(self, lake: AttachedLake) -> None:
-        """Forget all names of `lake`."""
+        """Remove all names of `lake`."""
         gone = [name for name, known in self.lakes.items() if known is lake]
         for name in gone:
             del self.lakes[name]
@@ -90,21 +90,21 @@ class SessionNames:
             self.choose(None)
 
     def choose(self, lake: str | None, namespace: str = "") -> None:
-        """From now on tables of the lake that is attached so, and of its namespace, are named without them."""
+        """Make a lake and a namespace current, so that names of their tables need no prefix. None means no lake."""
         self.current, self.namespace = lake, namespace
 
     def lake(self, name: str) -> AttachedLake | None:
-        """The lake that is attached as `name`, in any case."""
+        """Return the lake attached as `name`, case-insensitive."""
         return self.lakes.get(name.lower())
 
     @property
     def current_lake(self) -> AttachedLake | None:
-        """The lake whose tables are named without it, as `USE` said."""
+        """The lake chosen by `USE`. Its tables need no prefix."""
         return None if self.current is None else self.lakes.get(self.current)
 
     @property
     def open_transaction(self) -> AttachedTransaction | None:
-        """The transaction between BEGIN and COMMIT; None outside, and where it ended by itself."""
+        """The transaction between BEGIN and COMMIT. None outside, and after its end."""
         return self.transaction if self.transaction is not None and self.transaction.is_open else None
 
 
@@ -112,14 +112,14 @@ _NOTHING = SessionNames()
 
 
 def session_key(spark: SparkSession) -> str:
-    """What is the same for all objects that stand for one session."""
+    """Return a key of the session, equal for all its Python objects."""
     if is_connect(spark):
         return str(spark.client._session_id)
     return str(spark._jsparkSession.sessionUUID())
 
 
 def attach(spark: SparkSession, lake: AttachedLake, name: str) -> None:
-    """Let `name` stand for `lake` in SQL and names of the session. Raises InvalidArgument for a name that is taken."""
+    """Add `name` for `lake` to the session's names. Raises InvalidArgument for an invalid name or one in use."""
     if not isinstance(name, str) or not name or "." in name or "`" in name:
         raise InvalidArgument(f"a lake is attached by a name without dots and quotes, found {name!r}")
     if name.lower() == SPARK_CATALOG:
@@ -133,7 +133,7 @@ def attach(spark: SparkSession, lake: AttachedLake, name: str) -> None:
 
 
 def detach(spark: SparkSession, lake: AttachedLake) -> None:
-    """Forget all names of `lake` in the session. Raises OperationNotAllowed while its transaction is open there."""
+    """Remove all names of `lake` from the session. Raises OperationNotAllowed while its transaction is open there."""
     with _lock:
         names = _known.get(session_key(spark))
         if names is None:
@@ -146,7 +146,7 @@ def detach(spark: SparkSession, lake: AttachedLake) -> None:
 
 
 def forget(lake: AttachedLake) -> None:
-    """Forget all names of `lake` in all sessions when it closes; its transactions that SQL began are rolled back."""
+    """Remove all names of a closing `lake` from all sessions, and roll back its transactions begun by SQL."""
     with _lock:
         for key, names in list(_known.items()):
             if names.transaction_lake is lake:
