@@ -1,1 +1,1 @@
-"""Table services as Spark plans, with delta-spark's options and results."""
+"""Table services in Spark plans, with delta-spark's options and results."""

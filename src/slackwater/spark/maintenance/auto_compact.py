@@ -1,6 +1,6 @@
-"""Compaction by itself, after a commit that left many small files; the commit stands whatever becomes of it.
+"""Automatic compaction after a commit with many small files. The commit stays valid if the compaction fails.
 
-Source: delta-spark's auto compaction, by its settings.
+Source: delta-spark's auto compaction, with its settings.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ _ON = ("true", "auto", "legacy")
 
 
 def with_auto_compaction(spark: SparkSession, result: CommitResult | None) -> CommitResult | None:
-    """The commit, after small files became one where the table or the session wants that; a failure is told in it.
+    """Compact small files after a commit, if the session or the table enables this. Return the commit's result.
 
-    Nothing is done in a transaction over many tables, for a clustered table, and where there are too few files.
+    A failure becomes an upkeep error of the result. Nothing is done in a transaction over many tables, for a clustered
+    table, and for too few files.
     """
     if result is None or result.table.branch is not None:
         return result
     try:
         settings = SessionSettings.of(spark)
-        # What the session says goes before the table's own wish.
+        # The session's setting takes precedence over the table property.
         if settings.auto_compact == "false":
             return result
         snapshot = result.snapshot
@@ -48,7 +49,10 @@ def with_auto_compaction(spark: SparkSession, result: CommitResult | None) -> Co
 
 
 def auto_packing(settings: SessionSettings) -> BinPackingOptions:
-    """How large files shall be: half as many bytes as fit one are small."""
+    """Return the file sizes for auto compaction.
+
+    Without a minimum setting, files below half of the maximum are small.
+    """
     most = settings.auto_compact_max_bytes
     return BinPackingOptions(settings.auto_compact_min_bytes or most // 2, most, settings.optimize_max_deleted_ratio)
 

@@ -1,4 +1,4 @@
-"""`DeltaOptimizeBuilder` and `DeltaReorgBuilder`: which partitions, and what is done to them."""
+"""`DeltaOptimizeBuilder` and `DeltaReorgBuilder`: choice of partitions, and the methods for their rewrite."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class _Builder:
 
 
 class DeltaOptimizeBuilder(_Builder):
-    """An OPTIMIZE of a table, made by `DeltaTable.optimize`; nothing is done before one of the methods `execute…`.
+    """An OPTIMIZE of a table, returned by `DeltaTable.optimize`. It starts with one of the methods `execute…`.
 
     >>> spark.range(8).repartition(4).write.format("delta").save(path)
     >>> done = slackwater.DeltaTable.forPath(spark, path).optimize().executeCompaction()
@@ -48,9 +48,9 @@ class DeltaOptimizeBuilder(_Builder):
     _ways = "executeCompaction() or executeZOrderBy(…) runs it"
 
     def where(self, partitionFilter: str | Column) -> DeltaOptimizeBuilder:
-        """Choose the partitions for which `partitionFilter`, SQL text or a Column on partition columns, is true.
+        """Choose the partitions with a true `partitionFilter`, SQL text or a Column on partition columns.
 
-        Raises TypeError for what is neither.
+        Raises TypeError for a filter of another type.
 
         >>> table = slackwater.DeltaTable.forPath(spark, flights)
         >>> table.optimize().where("month = 3").executeCompaction().first().metrics.totalConsideredFiles
@@ -63,9 +63,10 @@ class DeltaOptimizeBuilder(_Builder):
         return chosen
 
     def full(self) -> DeltaOptimizeBuilder:
-        """Let a clustered table be clustered anew, all of it: also what is clustered well, or by other columns.
+        """Cluster all files of a clustered table again, even well-clustered files and files of other clustering
+        columns.
 
-        `executeCompaction` raises InvalidArgument then for a table that is not clustered.
+        `executeCompaction` then raises InvalidArgument for a table without clustering.
 
         >>> table.clusterBy("v")
         >>> table.optimize().full().executeCompaction().first().metrics.numFilesAdded
@@ -76,12 +77,12 @@ class DeltaOptimizeBuilder(_Builder):
         return chosen
 
     def executeCompaction(self) -> DataFrame:
-        """Let small files become one, partition by partition; a row of `path` and `metrics`, sizes in bytes.
+        """Merge small files in each partition. Return a row of `path` and `metrics`, with sizes in bytes.
 
-        What is new in a clustered table is clustered, along a Hilbert curve.
+        In a clustered table, new rows are clustered along a Hilbert curve.
 
-        Raises InvalidArgument for a filter on other columns, and DeltaConcurrentModificationException and its kinds:
-        the table is unchanged then.
+        Raises InvalidArgument for a filter on other columns, and DeltaConcurrentModificationException or a subclass.
+        The table is then unchanged.
 
         >>> done = table.optimize().executeCompaction().first()
         >>> done.metrics.totalConsideredFiles, done.metrics.numFilesRemoved  # one file is as few as there can be
@@ -103,11 +104,11 @@ class DeltaOptimizeBuilder(_Builder):
         return self._result(cluster(self._spark, table, self._takes_all))
 
     def executeZOrderBy(self, *cols: str | list[str] | tuple[str, ...]) -> DataFrame:
-        """Rewrite the files of each partition, their rows sorted along a z-curve through `cols`, also as one list.
+        """Rewrite the files of each partition with rows sorted along a z-curve through `cols`. `cols` can be one list.
 
-        Queries with conditions on any of the columns read fewer files then. The result is as that of
-        `executeCompaction`. Raises InvalidArgument for columns that are not there, are partition columns or have no
-        statistics, and for a clustered table.
+        Queries with a filter on any of the columns then read fewer files. The result has the form of
+        `executeCompaction`. Raises InvalidArgument for missing columns, partition columns, columns without statistics,
+        and a clustered table.
 
         >>> table.optimize().executeZOrderBy("id", "v").first().metrics.numFilesAdded
         1
@@ -122,7 +123,7 @@ class DeltaOptimizeBuilder(_Builder):
 
 
 class DeltaReorgBuilder(_Builder):
-    """A REORG of a table, made by `DeltaTable.reorg`; nothing is done before `applyPurge`.
+    """A REORG of a table, returned by `DeltaTable.reorg`. It starts with `applyPurge`.
 
     >>> table.setProperties({"delta.enableDeletionVectors": "true"})
     >>> table.delete("id = 1")
@@ -134,9 +135,9 @@ class DeltaReorgBuilder(_Builder):
     _ways = "applyPurge() runs it"
 
     def where(self, partitionFilter: str | Column) -> DeltaReorgBuilder:
-        """Choose the partitions for which `partitionFilter`, SQL text or a Column on partition columns, is true.
+        """Choose the partitions with a true `partitionFilter`, SQL text or a Column on partition columns.
 
-        Raises TypeError for what is neither.
+        Raises TypeError for a filter of another type.
 
         >>> table = slackwater.DeltaTable.forPath(spark, flights)
         >>> table.reorg().where("month = 3").applyPurge().first().metrics.numFilesRemoved  # nothing was deleted
@@ -149,11 +150,10 @@ class DeltaReorgBuilder(_Builder):
         return chosen
 
     def applyPurge(self) -> DataFrame:
-        """Rewrite files of which rows are deleted by vectors, or columns were dropped under column mapping.
+        """Rewrite files with rows deleted by vectors, or with columns dropped under column mapping.
 
-        The next vacuum takes what they held off the disk.
-
-        The result and errors are as those of `DeltaOptimizeBuilder.executeCompaction`.
+        The next vacuum deletes the old files from the disk. Result and errors are those of
+        `DeltaOptimizeBuilder.executeCompaction`.
 
         >>> table.setProperties({"delta.columnMapping.mode": "name"})
         >>> table.dropColumns("v")

@@ -1,4 +1,4 @@
-"""CLONE for a session: where the clone is to be, the settings of commits, the arguments as delta-spark wants them.
+"""CLONE for a session: the target's location, the settings of commits, the arguments in delta-spark's form.
 
 Source: delta-spark's CLONE.
 """
@@ -36,7 +36,7 @@ CLONE_RESULT = spark_types.StructType(
         )
     ]
 )
-"""What SHALLOW CLONE answers: numbers of files and their bytes, of the source, of those that went, of copies."""
+"""The result of SHALLOW CLONE: numbers of files and their bytes, for the source, removed files and copied files."""
 
 
 def clone_table(
@@ -47,14 +47,13 @@ def clone_table(
     is_replaced: bool,
     properties: Mapping[str, str] | None,
 ) -> tuple[Table, CloneResult]:
-    """As `slackwater.maintenance.clone.shallow_clone`, with the session's settings; also the Table of the clone.
+    """Run `slackwater.maintenance.clone.shallow_clone` with the session's settings. Return also the Table of the clone.
 
-    Raises UnsupportedFeature for a clone that is not shallow and for names in a catalog, ValueError for arguments of
-    another type.
+    Raises UnsupportedFeature for a deep clone and for names in a catalog, ValueError for arguments of another type.
     """
     path = _path_of(target, is_shallow, is_replaced, properties)
     settings = SessionSettings.of(spark)
-    # Its files are where the source has them.
+    # The clone refers to files in the source's folder, outside its own root.
     clone = table_at(spark, path, Options({"allowPathsOutsideRoot": "true"}))
     with Progress.of(spark, "CLONE") as progress, progress.stage("listing files"):
         result = shallow_clone(

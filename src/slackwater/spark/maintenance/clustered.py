@@ -1,4 +1,4 @@
-"""OPTIMIZE that puts rows near those that are like them: z-order, and the clustering of clustered tables.
+"""OPTIMIZE with sorting of similar rows into the same files: z-order, and the clustering of clustered tables.
 
 Source: delta-spark's OPTIMIZE ZORDER BY; delta-protocol.md "Clustered Table".
 """
@@ -35,10 +35,10 @@ from slackwater.spark.storage.row_transport import require_python_workers
 
 
 def order_by_curve(spark: SparkSession, table: Table, where: PartitionFilter, names: Sequence[str]) -> OptimizeMetrics:
-    """Rewrite all files of the partitions, their rows sorted along a z-curve through the columns `names`.
+    """Rewrite all files of the partitions, with rows sorted along a z-curve through the columns `names`.
 
-    Raises InvalidArgument for columns that are not there, are partition columns, have no statistics or come twice, for
-    a clustered table and for a condition on other columns than partition columns; and as `compact` does.
+    Raises InvalidArgument for columns that are missing, partition columns, without statistics or repeated, for a
+    clustered table and for a condition on other columns than partition columns. Raises as `compact`.
     """
     change = RewriteCommand(spark, table, OPTIMIZE)
     if clustering_paths(change.snapshot):
@@ -63,7 +63,7 @@ def order_by_curve(spark: SparkSession, table: Table, where: PartitionFilter, na
 
 
 def cluster(spark: SparkSession, table: Table, takes_all: bool = False) -> OptimizeMetrics:
-    """Cluster what is new along a Hilbert curve; with `takes_all` everything. Raises as `compact` does."""
+    """Cluster new files along a Hilbert curve, or all files with `takes_all`. Raises as `compact`."""
     change = RewriteCommand(spark, table, OPTIMIZE)
     paths = clustering_paths(change.snapshot)
     packing = packing_of(change.settings, change.snapshot.properties)
@@ -95,7 +95,7 @@ def cluster(spark: SparkSession, table: Table, takes_all: bool = False) -> Optim
 
 
 def z_order_paths(change: RewriteCommand, names: Sequence[str]) -> list[ColumnPath]:
-    """The columns as the schema spells them. Raises InvalidArgument, see `order_by_curve`."""
+    """Return the columns in the schema's spelling. Raises InvalidArgument, see `order_by_curve`."""
     where = change.snapshot.store.root_url
     if not names:
         raise InvalidArgument(f"{where}: z-order needs one column at least: executeZOrderBy('a', 'b')")

@@ -1,4 +1,4 @@
-"""CONVERT TO DELTA for a session: names, settings, and footers that executors read where there are many.
+"""CONVERT TO DELTA for a session: names, settings, and footers read by executors if there are many.
 
 Source: delta-spark's CONVERT TO DELTA.
 """
@@ -40,10 +40,11 @@ def convert_to_table(
     partition_schema: str | spark_types.StructType | None,
     collect_stats: bool,
 ) -> Table:
-    """As `slackwater.maintenance.convert.convert`, of the directory that ``parquet.`path` `` names, by the session.
+    """Convert the directory in ``parquet.`path` `` by `slackwater.maintenance.convert.convert`, with the session's
+    settings.
 
-    ``delta.`path` `` names a table that is one already. Raises InvalidArgument for another identifier or a schema that
-    is none, UnsupportedFeature for names in a catalog and for other formats.
+    ``delta.`path` `` names a table already converted. Raises InvalidArgument for another identifier or an invalid
+    schema, UnsupportedFeature for names in a catalog and for other formats.
     """
     table = table_at(spark, _path(text_argument("identifier", identifier)))
     settings = SessionSettings.of(spark)
@@ -101,7 +102,7 @@ def _described_by(
 def _by_tasks(
     spark: SparkSession, store: ObjectStore, paths: Sequence[str], leaves: StatsLeaves | None
 ) -> list[FooterSummary]:
-    """What tasks say of the files, in the order of `paths`."""
+    """Return the footer summaries of the files from tasks of Spark, in the order of `paths`."""
     sent = pa.table({"number": pa.array(range(len(paths)), pa.int64()), "path": pa.array(paths, pa.string())})
     frame = spark.createDataFrame(sent).repartition(4 * default_parallelism(spark))
     try:

@@ -1,6 +1,7 @@
-"""Rows in the order of a curve through some of their columns, in as many tasks as there shall be files.
+"""Sort of rows along a curve through some of their columns, with one task per file to write.
 
-The bounds are from a sample; each row's place is computed in the Python of executors, where Arrow has the columns.
+The bounds come from a sample. The Python of executors computes the position of each row on the curve, from Arrow
+columns.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _SAMPLED_ROWS = 200_000
 _SEED = 20
 _VALUE = "__slackwater_value_"
 _PART, _PLACE = "__slackwater_part", "__slackwater_place"
-# Of so many numbers for each task, one at least goes to it, as good as always.
+# With this many numbers, each task almost certainly gets at least one.
 _NUMBERS_A_TASK, _NUMBERS = 30, 300
 
 
@@ -36,9 +37,9 @@ def in_curve_order(
     parts: int,
     num_rows: int | None,
 ) -> DataFrame:
-    """The rows of `frame` in `parts` partitions, sorted along `curve`, with further columns that are of no concern.
+    """Return the rows of `frame` in `parts` partitions, sorted along `curve`. The result has internal columns added.
 
-    `columns` are display names; `num_rows` is how many rows there are, where that is known.
+    `columns` are display names. `num_rows` is the number of rows, None if unknown.
     """
     values = [F.col(".".join(map(quoted, path))).alias(f"{_VALUE}{at}") for at, path in enumerate(columns)]
     count = frame.count() if num_rows is None else num_rows
@@ -71,18 +72,18 @@ def _placer(
 
 
 def _numbers(spark: SparkSession, parts: int) -> npt.NDArray[np.int64]:
-    """For each task of a `repartition(parts, …)` a number whose rows go there, and nowhere else."""
+    """Return one number per task of a `repartition(parts, …)`. Rows with this number go to this task only."""
     if parts == 1:
         return np.zeros(1, np.int64)
     spread = spark.range(0, _NUMBERS_A_TASK * parts + _NUMBERS, 1, 1)
     task = F.pmod(F.hash("id"), F.lit(parts))
     found = spread.groupBy(task.alias(_PART)).agg(F.min("id").alias(_PLACE)).toArrow()
-    # Where one has none, some rows go on with those of another task: two files become one.
+    # If a task has no number, its rows share the task of other rows, so that two files become one.
     numbers = np.arange(parts, dtype=np.int64)
     numbers[found[_PART].to_numpy()] = found[_PLACE].to_numpy()
     return numbers
 
 
 def _longs(numbers: npt.NDArray[np.int64]) -> pa.Array:
-    # Not pa.array, which imports pandas: a task would wait for it.
+    # Not pa.array, because pa.array imports pandas, a delay in each task.
     return pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(np.ascontiguousarray(numbers))])

@@ -1,6 +1,6 @@
-"""What an OPTIMIZE says that it did: the columns of its result, and the metrics in the table's history.
+"""Result of an OPTIMIZE: the columns of the returned frame, and the metrics in the table's history.
 
-Source: delta-spark's OptimizeMetrics, by its names.
+Source: delta-spark's OptimizeMetrics, with its names.
 """
 
 from __future__ import annotations
@@ -72,15 +72,15 @@ METRICS = _struct(
     numTableColumnsWithStats="long",
 )
 RESULT = _struct(path="string", metrics=METRICS)
-"""The columns of the result: sizes in bytes, times in ms since the epoch."""
+"""The columns of the result: sizes in bytes, times in milliseconds since the epoch."""
 
 
 @dataclass
 class OptimizeMetrics:
-    """What an OPTIMIZE did; a new one says that nothing was done.
+    """The work done by an OPTIMIZE. The default values mean no work.
 
-    `added` and `removed` are sizes of files in bytes. `z_order` and `clustering` are the values of those structs, None
-    where they are of no concern.
+    `added` and `removed` are file sizes in bytes. `z_order` and `clustering` are the values of the result's structs,
+    None if not applicable.
     """
 
     start_ms: int
@@ -101,7 +101,7 @@ class OptimizeMetrics:
     applied: Mapping[str, int] = field(default_factory=dict)
 
     def row(self, path: str) -> tuple[Any, ...]:
-        """The one row of the result."""
+        """Return the single row of the result."""
         values = {
             "numFilesAdded": len(self.added),
             "numFilesRemoved": len(self.removed),
@@ -132,7 +132,7 @@ class OptimizeMetrics:
         return path, _ordered(values, METRICS)
 
     def operation_metrics(self) -> dict[str, int]:
-        """The metrics of the commit."""
+        """Return the metrics of the commit."""
         sizes = np.array(sorted(self.added), np.int64)
         spread = {}
         if len(sizes):
@@ -151,7 +151,7 @@ class OptimizeMetrics:
 
 
 def sizes_of(adds: Sequence[AddFile]) -> list[int]:
-    """The sizes of files in bytes."""
+    """Return the file sizes in bytes."""
     return [add.size for add in adds]
 
 
@@ -167,7 +167,7 @@ def _sizes(sizes: Sequence[int]) -> dict[str, Any]:
 
 
 def _ordered(values: Mapping[str, Any], schema: spark_types.StructType) -> tuple[Any, ...]:
-    """The values in the order of the schema, structs as tuples."""
+    """Return the values in the order of the schema, with tuples for structs."""
     return tuple(
         _ordered(value, found.dataType)
         if isinstance(value := values.get(found.name), Mapping) and isinstance(found.dataType, spark_types.StructType)

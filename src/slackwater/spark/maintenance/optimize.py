@@ -1,6 +1,6 @@
-"""OPTIMIZE and REORG: small files become one, rows that were deleted leave the disk with the next vacuum.
+"""OPTIMIZE and REORG: merge small files, and rewrite files so that the next vacuum deletes removed rows from the disk.
 
-Source: delta-spark's OPTIMIZE and REORG ... APPLY (PURGE), by their names and metrics.
+Source: delta-spark's OPTIMIZE and REORG ... APPLY (PURGE), with their names and metrics.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from slackwater.transaction.clock import Clock
 OPTIMIZE, REORG = "OPTIMIZE", "REORG"
 _CLOCK = Clock()
 Work = Callable[[OptimizeMetrics, Progress], tuple[Mapping[str, str], Mapping[str, int]]]
-"""What fills in the outcome, and answers the commit's parameters and metrics."""
+"""A function that fills in the outcome and returns the commit's parameters and metrics."""
 
 
 @dataclass(frozen=True)
 class PartitionFilter:
-    """The partitions that an operation is about: a Column or SQL text on partition columns; None for all."""
+    """The partitions of an operation: a Column or SQL text on partition columns, None for all."""
 
     given: Column | str | None = None
 
     def files(self, change: DmlCommand) -> tuple[pa.Table, str]:
-        """The live files of these partitions, columns of ADD_SCHEMA, and the condition as Spark writes a parsed one.
+        """Return the partitions' live files with the columns of ADD_SCHEMA, and the condition in Spark's parsed form.
 
-        Raises InvalidArgument for a condition on other columns, naming them, and for what is no condition.
+        Raises InvalidArgument for a condition on other columns, with their names, and for an invalid condition.
         """
         if self.given is None:
             return change.snapshot.live_files(ADD_SCHEMA.names), ""
@@ -75,13 +75,12 @@ def compact(
     auto: BinPackingOptions | None = None,
     least_files: int = 0,
 ) -> OptimizeMetrics:
-    """Let small files of each partition become one, and files with many deleted rows lose these.
+    """Merge small files of each partition, and rewrite files with many deleted rows without these rows.
 
-    `auto`: the sizes of an automatic compaction; partitions of fewer files than `least_files` are let be.
-
-    Nothing is committed where there is nothing to do. Raises InvalidArgument for a condition on other columns than
-    partition columns, and the DeltaConcurrentModificationException that says who changed the same files meanwhile: the
-    table is unchanged then.
+    `auto`: the file sizes of an automatic compaction. Partitions with fewer than `least_files` files to rewrite are
+    left out. Nothing is committed if there is nothing to do. Raises InvalidArgument for a condition on other columns
+    than partition columns, and a DeltaConcurrentModificationException with the concurrent commit to the same files. The
+    table is then unchanged.
     """
     change = RewriteCommand(spark, table, OPTIMIZE)
     packing = auto or packing_of(change.settings, change.snapshot.properties)
@@ -98,16 +97,16 @@ def compact(
 
 
 def purge(spark: SparkSession, table: Table, where: PartitionFilter) -> OptimizeMetrics:
-    """Rewrite all files of which rows are deleted by vectors, or columns were dropped.
+    """Rewrite all files with rows deleted by vectors, or with dropped columns.
 
-    Raises as `compact` does, and as `with_dropped_columns`.
+    Raises as `compact`, and as `with_dropped_columns`.
     """
     change = RewriteCommand(spark, table, REORG)
     packing = packing_of(change.settings, change.snapshot.properties)
     is_clustered = clustering.DOMAIN in change.snapshot.domain_metadata
 
     def bins(files: pa.Table) -> list[Bin]:
-        # Rows of a clustered table stay where they are.
+        # Do not merge files of a clustered table, so that its rows stay clustered.
         size = BinPackingOptions(max_bytes=0) if is_clustered else packing
         purged = to_purge(change.snapshot.table, change.snapshot.configuration, files)
         return bins_of(purged, size, rewrites_single=True)
@@ -116,7 +115,7 @@ def purge(spark: SparkSession, table: Table, where: PartitionFilter) -> Optimize
 
 
 def run(change: RewriteCommand, work: Work) -> OptimizeMetrics:
-    """Do the work and commit it; what was done, nothing where there was nothing to do."""
+    """Do the work and commit it. Return the outcome, with the default values if there was nothing to do."""
     outcome = OptimizeMetrics(_CLOCK.now_ms())
     with Progress.of(change.spark, change.operation, by_arrow=lambda: change.scan.by_arrow) as progress:
         change.run(lambda: work(outcome, progress))
@@ -147,12 +146,12 @@ def _partition(each: Bin) -> str:
 
 
 def predicate_text(text: str) -> str:
-    """The parameter `predicate` of the commit."""
+    """Return the parameter `predicate` of the commit."""
     return orjson.dumps([text] if text else []).decode()
 
 
 def describe(change: RewriteCommand, outcome: OptimizeMetrics, files: pa.Table, bins: Sequence[Bin]) -> None:
-    """Fill in what was done: of the `files` that were looked at, those of `bins` are gone."""
+    """Fill in the outcome: `files` were considered, and the files of `bins` removed."""
     gone = pa.concat_tables([each.files for each in bins]) if bins else files.slice(0, 0)
     outcome.added = sizes_of(change.transaction.staged.adds)
     outcome.removed = gone["size"].to_pylist()
@@ -169,7 +168,7 @@ def describe(change: RewriteCommand, outcome: OptimizeMetrics, files: pa.Table, 
 
 
 def packing_of(settings: SessionSettings, properties: TableProperties) -> BinPackingOptions:
-    """How large files shall be: as the session says, else as the table does. Raises InvalidArgument."""
+    """Return the file sizes set by the session, else by the table. Raises InvalidArgument."""
     default = packing_of_table(properties)
     return BinPackingOptions(
         settings.optimize_min_bytes or default.min_bytes,

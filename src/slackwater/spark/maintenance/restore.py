@@ -1,4 +1,4 @@
-"""RESTORE for a session: its settings and its time zone, the answer as a DataFrame.
+"""RESTORE for a session: its settings and its time zone, the result in a DataFrame.
 
 Source: delta-spark's RESTORE.
 """
@@ -21,13 +21,13 @@ from slackwater.spark.session.settings import SessionSettings, session_zone
 RESTORE_RESULT = spark_types.StructType(
     [spark_types.StructField(name, spark_types.LongType()) for name in RestoreResult.__dataclass_fields__]
 )
-"""The columns of what `DeltaTable.restoreToVersion` and `restoreToTimestamp` answer; sizes in bytes."""
+"""The result columns of `DeltaTable.restoreToVersion` and `restoreToTimestamp`, with sizes in bytes."""
 
 
 def restore_table(
     spark: SparkSession, table: Table, version: int | None = None, timestamp: str | dt.datetime | None = None
 ) -> DataFrame:
-    """As `slackwater.maintenance.restore.restore`, with the session's settings: RESTORE_RESULT."""
+    """Run `slackwater.maintenance.restore.restore` with the session's settings. Return a frame with RESTORE_RESULT."""
     settings = SessionSettings.of(spark)
     moment = None if timestamp is None else to_ms(timestamp, time_zone(session_zone(spark)))
     with Progress.of(spark, "RESTORE") as progress, progress.stage("comparing versions"):
@@ -44,5 +44,5 @@ def restore_table(
 
 
 def ignores_missing_files(spark: SparkSession) -> bool:
-    """Whether files that are gone are no error, as the session says."""
+    """Return whether the session's settings ignore missing files."""
     return (spark.conf.get("spark.sql.files.ignoreMissingFiles", None) or "false").lower() == "true"

@@ -1,6 +1,7 @@
-"""A change after which a table has the same rows, in other files.
+"""Rewrite of a table's files with unchanged rows.
 
-Executors move them in Python where they can; else Spark does, a job for each bin.
+The executors copy the rows in Python if possible. Else Spark copies them, with a job per bin.
+
 Source: delta-protocol.md "Add File and Remove File" (dataChange), "Writer Requirements for Row Tracking".
 """
 
@@ -29,16 +30,17 @@ _CLOCK = Clock()
 
 
 class RewriteCommand(DmlCommand):
-    """An operation after which the table has the same rows in other files, with their ids.
+    """An operation that writes the same rows, with their row ids, to other files.
 
-    It reads nothing that another writer could make untrue: only who changes or removes the same files is in its way.
+    It conflicts only with writers that change or remove the same files, because concurrent writes do not invalidate its
+    reads.
     """
 
     is_by_application = False
     tells_time = False
 
     def rewrite(self, bins: Sequence[Bin], finished: Finished) -> None:
-        """Let the rows of each bin be in one file. Raises InvalidArgument where not all of them are written."""
+        """Write the rows of each bin to one file. Raises InvalidArgument if some rows were not written."""
         if not bins:
             return
         if ExecutorRewrite(self).move(bins, finished) is None:
@@ -48,9 +50,9 @@ class RewriteCommand(DmlCommand):
     def rewrite_along(
         self, bins: Sequence[Bin], finished: Finished, ordered: Callable[[Bin, DataFrame], DataFrame]
     ) -> None:
-        """Let the rows of each bin be in files as the tasks of the frame have them that `ordered` makes of theirs.
+        """Write the rows of each bin, one file per task of the frame returned by `ordered`.
 
-        Raises InvalidArgument where not all of them are written.
+        Raises InvalidArgument if some rows were not written.
         """
         for first in range(0, len(bins), _JOBS_AT_ONCE):
             chosen = bins[first : first + _JOBS_AT_ONCE]
@@ -59,16 +61,16 @@ class RewriteCommand(DmlCommand):
             self.remove_moved(pa.concat_tables([each.files for each in bins]))
 
     def _frame(self, each: Bin) -> DataFrame:
-        """The rows of a bin, with their ids where they have some."""
+        """Return the rows of a bin, with their row ids if tracked."""
         if not self.is_tracked:
             return self.scan.frame_of(each.files)
         return self.scan.located(each.files).frame.drop(ADDRESS, FILE, ROW)
 
     def remove_moved(self, files: pa.Table) -> None:
-        """Remove files whose rows are in other ones now."""
+        """Remove files after the copy of their rows to other files."""
         self.transaction.remove(as_removes(files, _CLOCK.now_ms(), data_change=False))
 
-    # By Spark.
+    # Rewrite by Spark.
 
     def _by_spark(self, bins: Sequence[Bin], finished: Finished) -> None:
         for first in range(0, len(bins), _JOBS_AT_ONCE):
@@ -76,7 +78,7 @@ class RewriteCommand(DmlCommand):
             self.at_once([self._work(each, self._one_task(each), finished) for each in chosen])
 
     def _one_task(self, each: Bin) -> DataFrame:
-        """The rows in the order of the files, of which Spark deals the large ones out first."""
+        """Return the rows in the order of the files, because Spark assigns large files to tasks first."""
         return self.scan.located(each.files, in_order=True).frame.coalesce(1).sortWithinPartitions(ADDRESS)
 
     def _work(self, each: Bin, rows: DataFrame, finished: Finished) -> PendingWrite:
@@ -94,7 +96,7 @@ class RewriteCommand(DmlCommand):
 
 
 def as_purged(each: Bin, add: AddFile) -> AddFile:
-    """As `as_compacted`; a file whose rows stay together stays what it was: of a cube, say."""
+    """Return `as_compacted` for merged files. A single rewritten file retains its tags, such as those of a Z-cube."""
     if each.files.num_rows > 1:
         return as_compacted(each, add)
     (before,) = each.files.select(["tags", "clusteringProvider"]).to_pylist()
@@ -103,5 +105,5 @@ def as_purged(each: Bin, add: AddFile) -> AddFile:
 
 
 def as_compacted(each: Bin, add: AddFile) -> AddFile:
-    """`add`, as what a bin became: it remembers how full that was."""
+    """Return `add` with a tag for the size of its bin before the compaction."""
     return replace(add, tags={**(add.tags or {}), PACKED_BYTES: str(each.packed_bytes)})

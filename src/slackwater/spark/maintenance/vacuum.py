@@ -1,4 +1,4 @@
-"""VACUUM for a session: its settings, an inventory as a DataFrame, the answer as a DataFrame.
+"""VACUUM for a session: its settings, an inventory in a DataFrame, the result in a DataFrame.
 
 Source: delta-spark's VACUUM.
 """
@@ -23,16 +23,16 @@ from slackwater.spark.storage.locations import DataLocations, as_hadoop_names
 from slackwater.storage.store import ObjectMeta
 
 VACUUM_RESULT = spark_types.StructType().add("path", "string")
-"""The column of what `DeltaTable.vacuum` answers."""
+"""The result column of `DeltaTable.vacuum`."""
 _INVENTORY = {"path": "string", "length": "bigint", "isDir": "boolean", "modificationTime": "bigint"}
 
 
 def vacuum_table(
     spark: SparkSession, table: Table, request: VacuumRequest, lite: bool | None, inventory: DataFrame | None
 ) -> DataFrame:
-    """As `slackwater.maintenance.vacuum.vacuum`, with the session's settings: VACUUM_RESULT.
+    """Run `slackwater.maintenance.vacuum.vacuum` with the session's settings. Return a frame with VACUUM_RESULT.
 
-    `lite` None is what the session says. `inventory` is taken for the listing: as delta-spark wants it.
+    If `lite` is None, the session's setting applies. `inventory` replaces the listing, in delta-spark's form.
     """
     settings = SessionSettings.of(spark)
     asked = replace(
@@ -62,7 +62,10 @@ def vacuum_table(
 
 
 def inventory_files(inventory: DataFrame, table: Table) -> list[ObjectMeta]:
-    """The files that an inventory names, relative to the table's root. Raises InvalidArgument for what is none."""
+    """Return the files in an inventory, relative to the table's root.
+
+    Raises InvalidArgument for an invalid inventory.
+    """
     found = {field.name: field.dataType.simpleString() for field in inventory.schema.fields}
     wrong = [f"{name} {kind.upper()}" for name, kind in _INVENTORY.items() if found.get(name) != kind]
     if wrong:
