@@ -35,15 +35,15 @@ class MergeIntoWriter:
         self._builder = builder
 
     def whenMatched(self, condition: Column | None = None) -> _Clause:
-        """Define the action for matched rows of the table, if `condition` is true."""
+        """Define the action for matched rows of the table for which `condition` is true."""
         return _Clause(self, "Matched", condition)
 
     def whenNotMatched(self, condition: Column | None = None) -> _Clause:
-        """Define the action for rows of the frame without a match, if `condition` is true."""
+        """Define the action for unmatched rows of the frame for which `condition` is true."""
         return _Clause(self, "NotMatched", condition)
 
     def whenNotMatchedBySource(self, condition: Column | None = None) -> _Clause:
-        """Define the action for rows of the table without a match in the frame, if `condition` is true."""
+        """Define the action for rows of the table without a match in the frame for which `condition` is true."""
         return _Clause(self, "NotMatchedBySource", condition)
 
     def withSchemaEvolution(self) -> MergeIntoWriter:

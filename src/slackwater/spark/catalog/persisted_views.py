@@ -156,8 +156,8 @@ def create(spark: SparkSession, text: str, name: Sequence[str], query: str, star
 
     Raises:
         InvalidArgument: If the view reads itself or a temporary view.
-        UnsupportedFeature: If the view reads a lake's table by name. Through Spark Connect, if the query reads an object
-            unknown to the catalog.
+        UnsupportedFeature: If the view reads a lake's table by name. Through Spark Connect, if the query reads
+            an object unknown to the catalog.
         Exception: As Spark does.
     """
     _require_lasting(spark, name, query)

@@ -49,7 +49,7 @@ def with_auto_compaction(spark: SparkSession, result: CommitResult | None) -> Co
 
 
 def auto_packing(settings: SessionSettings) -> BinPackingOptions:
-    """Return the file sizes for auto compaction.
+    """Return the file sizes for auto compaction, in bytes.
 
     Without a minimum setting, files below half of the maximum are small.
     """

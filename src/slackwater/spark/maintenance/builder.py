@@ -48,7 +48,7 @@ class DeltaOptimizeBuilder(_Builder):
     _ways = "executeCompaction() or executeZOrderBy(…) runs it"
 
     def where(self, partitionFilter: str | Column) -> DeltaOptimizeBuilder:
-        """Choose the partitions with a true `partitionFilter`, SQL text or a Column on partition columns.
+        """Choose the partitions for which `partitionFilter`, SQL text or a Column on partition columns, is true.
 
         Raises TypeError for a filter of another type.
 
@@ -63,8 +63,7 @@ class DeltaOptimizeBuilder(_Builder):
         return chosen
 
     def full(self) -> DeltaOptimizeBuilder:
-        """Cluster all files of a clustered table again, even well-clustered files and files of other clustering
-        columns.
+        """Cluster all files of a clustered table again, even files already clustered well or by other columns.
 
         `executeCompaction` then raises InvalidArgument for a table without clustering.
 
@@ -135,7 +134,7 @@ class DeltaReorgBuilder(_Builder):
     _ways = "applyPurge() runs it"
 
     def where(self, partitionFilter: str | Column) -> DeltaReorgBuilder:
-        """Choose the partitions with a true `partitionFilter`, SQL text or a Column on partition columns.
+        """Choose the partitions for which `partitionFilter`, SQL text or a Column on partition columns, is true.
 
         Raises TypeError for a filter of another type.
 

@@ -40,11 +40,11 @@ def convert_to_table(
     partition_schema: str | spark_types.StructType | None,
     collect_stats: bool,
 ) -> Table:
-    """Convert the directory in ``parquet.`path` `` by `slackwater.maintenance.convert.convert`, with the session's
-    settings.
+    """Convert the directory in ``parquet.`path` `` to a table, with the session's settings.
 
-    ``delta.`path` `` names a table already converted. Raises InvalidArgument for another identifier or an invalid
-    schema, UnsupportedFeature for names in a catalog and for other formats.
+    See `slackwater.maintenance.convert.convert`. ``delta.`path` `` names a table already converted. Raises
+    InvalidArgument for another identifier or an invalid schema, UnsupportedFeature for names in a catalog and for other
+    formats.
     """
     table = table_at(spark, _path(text_argument("identifier", identifier)))
     settings = SessionSettings.of(spark)

@@ -1,4 +1,4 @@
-"""Arguments of `DeltaTable` and its builder: data types and texts."""
+"""Checks of arguments of `DeltaTable` and its builder: data types and texts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KINDS = {str: "a string", bool: "a boolean", dict: "a dict", int: "an int"}
 
 
 def parsed_type(given: Any) -> spark_types.DataType:
-    """A Spark type, or what its DDL text says. Raises InvalidArgument."""
+    """Return a Spark type, or the type of a DDL text. Raises InvalidArgument."""
     if isinstance(given, spark_types.DataType):
         return given
     if not isinstance(given, str):
@@ -34,7 +34,7 @@ def parsed_type(given: Any) -> spark_types.DataType:
 
 
 def parsed_columns(given: str) -> spark_types.DataType:
-    """What DDL text says that names columns, such as `id BIGINT, v STRING`. Raises InvalidArgument."""
+    """Return the columns of a DDL text, such as `id BIGINT, v STRING`. Raises InvalidArgument."""
     try:
         return spark_types.StructType.fromDDL(given)
     except ParseException as error:
@@ -42,7 +42,10 @@ def parsed_columns(given: str) -> spark_types.DataType:
 
 
 def _no_data_type(given: str, error: ParseException) -> SqlSyntaxError:
-    """Spark takes a type that it does not know for a list of columns: as the type of one, it says what is wrong."""
+    """Return the error for an invalid type, parsed again as the type of a column.
+
+    Spark parses an unknown type as a list of columns. For the type of one column, its message is specific.
+    """
     before = "c "
     try:
         spark_types.StructType.fromDDL(before + given)
@@ -52,7 +55,10 @@ def _no_data_type(given: str, error: ParseException) -> SqlSyntaxError:
 
 
 def _at_its_place(given: str, what: str, error: ParseException, shift: int = 0) -> SqlSyntaxError:
-    """The error of a text, with its place where Spark tells it: `shift` characters were parsed before the text."""
+    """Return the error for a text, with its position if Spark reports one.
+
+    `shift` is the number of characters parsed before the text.
+    """
     told = _PLACE.search(str(error))
     said = f"{what}: {spark_error_text(error)}"
     if told is None:
@@ -66,19 +72,19 @@ def _at_its_place(given: str, what: str, error: ParseException, shift: int = 0) 
 
 
 def text_argument(what: str, value: Any) -> str:
-    """`value` itself, which must be a text: raises WrongArgumentType, calling it `what`."""
+    """Return `value` if it is a text. Raises WrongArgumentType, with `what` for the argument's name."""
     if not isinstance(value, str):
         raise WrongArgumentType(f"{what} must be a text, found {value!r} of type {type(value).__name__}")
     return value
 
 
 def require_timestamp(value: object) -> None:
-    """Raise ValueError, as delta-spark does for what is no text, for a timestamp that is no datetime either."""
+    """Raise ValueError, like delta-spark, for a timestamp that is neither a text nor a datetime."""
     if not isinstance(value, dt.datetime):
         require_type("timestamp", value, str)
 
 
 def require_type(name: str, value: object, kind: type) -> None:
-    """Raise ValueError, as delta-spark does, for a `value` of the argument `name` that is of another kind."""
+    """Raise ValueError, like delta-spark, for a `value` of the argument `name` of another type."""
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise ValueError(f"{name} needs to be {_KINDS[kind]} but got '{type(value)}'.")

@@ -1,1 +1,1 @@
-"""`DeltaTable` and its builder, by delta-spark's names."""
+"""`DeltaTable` and its builder, with delta-spark's names."""

@@ -1,4 +1,4 @@
-"""Changes of a table that rewrite no row, as methods of `DeltaTable`; SQL's ALTER TABLE says the same.
+"""Table changes without a rewrite of rows: methods of `DeltaTable`, equivalent to SQL's ALTER TABLE.
 
 Source: delta-spark's DeltaTable and ALTER TABLE; delta-protocol.md "Change Metadata", "CHECK Constraints".
 """
@@ -54,11 +54,12 @@ from slackwater.transaction.table.feature_removal import drop_feature
 
 
 class TableAlterations:
-    """The part of `DeltaTable` that changes a table without rewriting rows.
+    """Methods of `DeltaTable` that change a table without a rewrite of rows.
 
-    Columns are named by dotted paths, with backticks where a name holds a dot; `element`, `key` and `value` step into
-    arrays and maps. Each method commits one version, or none where nothing changes, and raises InvalidArgument,
-    OperationNotAllowed, UnsupportedFeature, or the DeltaConcurrentModificationException of a lost race.
+    Columns are named by dotted paths, with backticks around names with dots. `element`, `key` and `value` address the
+    parts of arrays and maps. Each method commits one version, or none if nothing changes. Each method raises
+    InvalidArgument, OperationNotAllowed, UnsupportedFeature, or a DeltaConcurrentModificationException after a conflict
+    with a concurrent commit.
     """
 
     @property
@@ -78,12 +79,12 @@ class TableAlterations:
         after: str | None = None,
         first: bool = False,
     ) -> None:
-        """Add nullable columns, at the end or in the given place, to the table or to the struct `parent`.
+        """Add nullable columns to the table or to the struct `parent`, at the end or in the given position.
 
-        `cols`: a StructType or a list of StructFields; they stand together, in their order. `parent`: a path, "" for
-        the table. The place is behind the column called `after`, or with `first` before all others. Raises
-        InvalidArgument also for a name that is taken, and for columns that are NOT NULL or generated, or have a
-        default value.
+        `cols`: a StructType or a list of StructFields. The new columns are adjacent, in this order. `parent`: a path,
+        "" for the table. `after` is the name of the preceding column; with `first` the new columns precede all others.
+        Raises InvalidArgument also for a name in use, and for columns that are NOT NULL or generated, or have a default
+        value.
 
         >>> from pyspark.sql.types import StructType
         >>> table.addColumns(StructType().add("memo", "string"), after="id")
@@ -93,15 +94,15 @@ class TableAlterations:
         columns = _columns(cols)
         where = path_argument(parent) if parent else ()
         position = _position(after, first)
-        # Columns that are added together stand together, in their order.
+        # Each further column follows the column before, so that the new columns are adjacent.
         places = [position, *(ColumnPosition(column.name) for column in columns)] if position else [None] * len(columns)
         self._add_columns([NewColumn(*each) for each in zip(columns, [where] * len(columns), places, strict=False)])
 
     def renameColumn(self, existing: str, new: str) -> None:
-        """Give the column at the path `existing` the name `new`; files stay unchanged. Needs column mapping.
+        """Rename the column at the path `existing` to `new`. Files stay unchanged. Needs column mapping.
 
-        `new` is a name, not a path. Raises InvalidArgument for one that is taken, and where a constraint or
-        a generated column reads the column.
+        `new` is a name, not a path. Raises InvalidArgument for a name in use, and if a constraint or a generated column
+        reads the column.
 
         >>> table.setProperties({"delta.columnMapping.mode": "name"})
         >>> table.renameColumn("v", "word")
@@ -117,10 +118,10 @@ class TableAlterations:
         )
 
     def dropColumns(self, *cols: str, ifExists: bool = False) -> None:
-        """Take the columns at the paths `cols` away; files stay unchanged. Needs column mapping.
+        """Drop the columns at the paths `cols`. Files stay unchanged. Needs column mapping.
 
-        With `ifExists` those that are not there are passed over. Raises InvalidArgument also for a column that the
-        table is partitioned or clustered by, or that a constraint or a generated column reads.
+        With `ifExists` missing columns are ignored. Raises InvalidArgument also for a column used for partitioning or
+        clustering, or read by a constraint or a generated column.
 
         >>> table.setProperties({"delta.columnMapping.mode": "name"})
         >>> table.dropColumns("v")
@@ -135,10 +136,10 @@ class TableAlterations:
         )
 
     def moveColumn(self, col: str, after: str | None = None, first: bool = False) -> None:
-        """Put the column at the path `col` in another place among its siblings.
+        """Move the column at the path `col` to another position among its siblings.
 
-        That is behind the one called `after` (a name, not a path), or with `first` before all: give one of the two.
-        Raises InvalidArgument also for a column that is not there.
+        Give either `after`, the name (not the path) of the preceding column, or `first` for the first position. Raises
+        InvalidArgument also for a missing column.
 
         >>> table.moveColumn("v", first=True)
         >>> table.toDF().columns
@@ -151,9 +152,9 @@ class TableAlterations:
         self._change_column(path, lambda s: move_column(s.configuration, path, position), position)
 
     def setColumnComment(self, col: str, comment: str | None) -> None:
-        """Describe the column at the path `col` by the text `comment`; None takes the description away.
+        """Set the comment of the column at the path `col` to the text `comment`. None removes the comment.
 
-        Raises InvalidArgument also for a column that is not there.
+        Raises InvalidArgument also for a missing column.
 
         >>> table.setColumnComment("v", "one letter")
         >>> table.toDF().schema["v"].metadata
@@ -164,10 +165,10 @@ class TableAlterations:
         self._change_column(path, lambda s: set_comment(s.configuration, path, text))
 
     def setColumnNullable(self, col: str, nullable: bool) -> None:
-        """Allow nulls in the column `col`, or with `nullable` False forbid them: then every row is looked at first.
+        """Allow nulls in the column `col`, or forbid nulls if `nullable` is False, after a check of all rows.
 
-        Raises InvariantViolationException, with a row that has a null there; InvalidArgument also for a column inside
-        an array or a map.
+        Raises InvariantViolationException, with a row with a null in the column. Raises InvalidArgument also for a
+        column inside an array or a map.
 
         >>> table.setColumnNullable("id", False)
         >>> slackwater.Snapshot.load(place).schema.fields[0].nullable
@@ -178,7 +179,7 @@ class TableAlterations:
         path = path_argument(col)
 
         def change(snapshot: Snapshot) -> TableConfiguration:
-            # Whether it can be so at all comes before a look at the rows.
+            # Check the schema first, because a check of the rows costs a scan.
             changed = set_nullability(snapshot.configuration, path, nullable, holds_no_null=True)
             if not nullable and changed != snapshot.configuration:
                 spelled, _ = resolve_field(snapshot.schema, path)
@@ -188,10 +189,10 @@ class TableAlterations:
         self._change_column(path, change, reads_rows=not nullable)
 
     def setColumnDefault(self, col: str, default: str | None) -> None:
-        """Give the column `col` the SQL expression `default`, which rows without the column get; None takes it away.
+        """Set the default of the column `col` to the SQL expression `default`, for rows without the column.
 
-        The table must support `allowColumnDefaults`. Raises InvalidArgument also for a field of a struct, a generated
-        or identity column, and an expression that reads columns.
+        None removes the default. The table must support `allowColumnDefaults`. Raises InvalidArgument also for a field
+        of a struct, a generated or identity column, and an expression that reads columns.
 
         >>> table.addFeatureSupport("allowColumnDefaults")
         >>> table.setColumnDefault("v", "'none'")
@@ -213,15 +214,15 @@ class TableAlterations:
         self._change_column(path, change)
 
     def changeColumnType(self, col: str, dataType: str | spark_types.DataType) -> None:
-        """Widen a column where its unchanged files can be read as the wider type: byte to short, both to integer.
+        """Widen the type of a column without a rewrite of files: byte to short, both to integer.
 
-        With the table's property `delta.enableTypeWidening` all that the protocol widens: integers to long, double and
-        decimals, float to double, decimals to those with more digits, date to timestamp_ntz.
+        With the table property `delta.enableTypeWidening`, all widenings of the protocol are available: integers to
+        long, double and decimals, float to double, decimals to decimals of more digits, date to timestamp_ntz.
 
-        `col`: its path, which may lead into an array or a map. `dataType`: a Spark type, or its DDL text; what is of
-        type void may become anything. Raises InvalidArgument for other changes, and for a column that the table is
-        partitioned by, or that a constraint or a generated column reads; UnsupportedFeature where the table has the
-        preview of type widening.
+        `col`: the column's path, also into an array or a map. `dataType`: a Spark type, or its DDL text. A column of
+        type void can get any type. Raises InvalidArgument for other changes, for a partition column, and for a column
+        read by a constraint or a generated column. Raises UnsupportedFeature if the table has the preview of type
+        widening.
 
         >>> table = slackwater.DeltaTable.create(spark).location(path).addColumn("n", "SMALLINT").execute()
         >>> table.changeColumnType("n", "INT")
@@ -233,10 +234,10 @@ class TableAlterations:
         self._change_column(path, lambda s: retype(s.configuration, path, wanted))
 
     def replaceColumns(self, cols: spark_types.StructType | list[spark_types.StructField]) -> None:
-        """Make `cols` the table's columns: others are dropped, new ones added, order and comments taken over.
+        """Replace the table's columns by `cols`: drops and adds columns, and sets order and comments.
 
-        `cols`: a StructType or a list of StructFields. Raises InvalidArgument as the methods that drop, add and change
-        one column.
+        `cols`: a StructType or a list of StructFields. Raises InvalidArgument like the methods for a drop, an addition
+        or a change of one column.
 
         >>> from pyspark.sql.types import StructType
         >>> table.replaceColumns(StructType().add("v", "string").add("memo", "string").add("id", "integer"))
@@ -251,11 +252,11 @@ class TableAlterations:
         )
 
     def setProperties(self, properties: Mapping[str, str]) -> None:
-        """Set table properties; features that they turn on join the protocol.
+        """Set table properties. Features enabled by properties are added to the protocol.
 
-        `properties`: texts by their keys; `delta.feature.…`, `delta.minReaderVersion` and `delta.minWriterVersion`
-        change the protocol. Raises InvalidArgument for a `delta.…` key that is not known, a value that it cannot have,
-        and constraints, which `addConstraint` adds.
+        `properties`: texts by key. `delta.feature.…`, `delta.minReaderVersion` and `delta.minWriterVersion` change the
+        protocol. Raises InvalidArgument for an unknown `delta.…` key, an invalid value, and constraints: use
+        `addConstraint`.
 
         >>> table.setProperties({"delta.enableDeletionVectors": "true"})
         >>> table.detail().first().properties["delta.enableDeletionVectors"]
@@ -266,9 +267,9 @@ class TableAlterations:
         self._alter(lambda s: alteration.set_properties(s, properties))
 
     def unsetProperties(self, *keys: str, ifExists: bool = False) -> None:
-        """Take the table properties `keys`, in any case, away.
+        """Remove the table properties `keys`, case-insensitive.
 
-        With `ifExists` those that are not set are passed over. Raises InvalidArgument for them otherwise.
+        With `ifExists` properties not set are ignored. Else raises InvalidArgument for such properties.
 
         >>> table.setProperties({"team": "sales", "room": "4"})
         >>> table.unsetProperties("team")
@@ -280,10 +281,11 @@ class TableAlterations:
         self._alter(lambda s: alteration.unset_properties(s, keys, ifExists))
 
     def addConstraint(self, name: str, expression: str) -> None:
-        """Add the CHECK constraint `name`: `expression`, SQL text over one row, must be true for every row from now on.
+        """Add the CHECK constraint `name`: `expression`, SQL text over one row, must be true for each row of the table.
 
-        Every row of the table must satisfy it already. Raises InvariantViolationException, with a row that does not;
-        InvalidArgument also for a name that is taken, in any case, and for text that is no condition on one row.
+        Present rows are checked now, new rows in each write. Raises InvariantViolationException, with a row that
+        violates the constraint. Raises InvalidArgument also for a name in use, case-insensitive, and for text that is
+        not a condition on one row.
 
         >>> table.addConstraint("positive", "id > 0")
         >>> table.update("id = 1", {"id": "-1"})  # doctest: +IGNORE_EXCEPTION_DETAIL
@@ -303,7 +305,7 @@ class TableAlterations:
         self._alter(change, reads_rows=True)
 
     def _sync_identity(self, name: str) -> None:
-        """`ALTER COLUMN … SYNC IDENTITY`: values that the column generates go beyond those that rows brought."""
+        """Run `ALTER COLUMN … SYNC IDENTITY`: later generated values lie beyond all values in the table's rows."""
 
         def change(snapshot: Snapshot) -> Alteration:
             column = snapshot.schema.get(name)
@@ -318,9 +320,9 @@ class TableAlterations:
         self._alter(change, reads_rows=True)
 
     def dropConstraint(self, name: str, ifExists: bool = False) -> None:
-        """Take the CHECK constraint `name`, in any case, away.
+        """Drop the CHECK constraint `name`, case-insensitive.
 
-        Where there is none, nothing is done with `ifExists`. Raises InvalidArgument otherwise.
+        With `ifExists` a missing constraint is ignored. Else raises InvalidArgument for a missing constraint.
 
         >>> table.addConstraint("positive", "id > 0")
         >>> table.dropConstraint("positive")
@@ -331,9 +333,9 @@ class TableAlterations:
         self._alter(lambda s: alteration.drop_constraint(s, name, ifExists))
 
     def clusterBy(self, *cols: str) -> None:
-        """Cluster the table by the columns at the paths `cols` from now on, four at most; without any, by none.
+        """Cluster the table by the columns at the paths `cols`, at most four. Without columns, remove the clustering.
 
-        Raises InvalidArgument also where the table is partitioned, or a file lacks the statistics of a column.
+        Raises InvalidArgument also if the table is partitioned, or if a file lacks the statistics of a column.
 
         >>> table.clusterBy("id")
         >>> table.detail().first().clusteringColumns
@@ -343,12 +345,12 @@ class TableAlterations:
         self._alter(lambda s: alteration.cluster_by(s, paths))
 
     def _add_columns(self, added: Sequence[NewColumn]) -> None:
-        """Add columns, each to a parent and in a place of its own. Raises as `addColumns`."""
+        """Add columns, each with its own parent and position. Raises as `addColumns`."""
         described = parameter_text([{"column": _described(a.parent, a.column), **_placed(a.position)} for a in added])
         self._change("ADD COLUMNS", lambda s: add_columns(s.configuration, added), {"columns": described})
 
     def _set_description(self, text: str | None) -> None:
-        """Describe the table by `text`; None takes the description away."""
+        """Set the table's description to `text`. None removes the description."""
 
         def change(snapshot: Snapshot) -> TableConfiguration:
             described = replace(snapshot.metadata, description=text)
@@ -359,7 +361,7 @@ class TableAlterations:
     def setDomainMetadata(self, domain: str, configuration: str) -> None:
         """Set the user's metadata domain `domain` to the text `configuration`.
 
-        Raises OperationNotAllowed for names that start with `delta.`, which belong to the protocol.
+        Raises OperationNotAllowed for names with the prefix `delta.`, reserved for the protocol.
 
         >>> table.setDomainMetadata("team", "sales")
         >>> slackwater.Snapshot.load(place).domain_metadata["team"].configuration
@@ -370,9 +372,9 @@ class TableAlterations:
         self._alter(lambda s: alteration.set_domain(s, domain, configuration))
 
     def removeDomainMetadata(self, domain: str) -> None:
-        """Take the user's metadata domain `domain` away.
+        """Remove the user's metadata domain `domain`.
 
-        Raises InvalidArgument where it is not there, OperationNotAllowed for one of the protocol's.
+        Raises InvalidArgument for a missing domain, OperationNotAllowed for a domain of the protocol.
 
         >>> table.setDomainMetadata("team", "sales")
         >>> table.removeDomainMetadata("team")
@@ -383,9 +385,9 @@ class TableAlterations:
         self._alter(lambda s: alteration.remove_domain(s, domain))
 
     def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:
-        """Raise the table's protocol to at least `readerVersion` and `writerVersion`; nothing is ever lowered.
+        """Raise the table's protocol to at least `readerVersion` and `writerVersion`. Higher versions stay.
 
-        Raises InvalidArgument for versions that there are not.
+        Raises InvalidArgument for unknown versions.
 
         >>> table.upgradeTableProtocol(1, 4)
         >>> table.detail().first().minWriterVersion
@@ -397,9 +399,9 @@ class TableAlterations:
         self._alter(lambda s: alteration.upgrade_protocol(s, readerVersion, writerVersion))
 
     def addFeatureSupport(self, featureName: str) -> None:
-        """Add the table feature `featureName`, and those that it requires, to the protocol.
+        """Add the table feature `featureName`, and the features required by it, to the protocol.
 
-        Raises InvalidArgument for a feature that is not known, OperationNotAllowed for one that comes with an owner.
+        Raises InvalidArgument for an unknown feature, OperationNotAllowed for a feature of commit owners.
 
         >>> table.addFeatureSupport("deletionVectors")
         >>> "deletionVectors" in table.detail().first().tableFeatures
@@ -410,12 +412,12 @@ class TableAlterations:
         self._alter(lambda s: alteration.add_feature(s, featureName))
 
     def dropFeatureSupport(self, featureName: str, truncateHistory: bool | None = None) -> None:
-        """Take the table feature `featureName` out of the protocol, where no trace of it is left in the table.
+        """Remove the table feature `featureName` from the protocol, if the table has no trace of the feature.
 
-        With `truncateHistory` True the versions that may hold traces of a feature of readers are forgotten first, once
-        they are older than `delta.dropFeatureTruncateHistory.retentionDuration` (24 hours). Raises InvalidArgument
-        where the table does not support it or another feature requires it; OperationNotAllowed where the table still
-        uses it, or older versions may.
+        With `truncateHistory` True, first removes versions with possible traces of a reader feature from the log. These
+        must be older than `delta.dropFeatureTruncateHistory.retentionDuration` (24 hours). Raises InvalidArgument if
+        the table does not support the feature or if another feature requires it. Raises OperationNotAllowed if the
+        table, or possibly an older version, uses the feature.
 
         >>> table.addFeatureSupport("allowColumnDefaults")
         >>> table.dropFeatureSupport("allowColumnDefaults")
@@ -474,12 +476,15 @@ class TableAlterations:
         return altered.commit(transaction, settings.user_metadata, settings.user_name)
 
     def _as_of_transaction(self, snapshot: Snapshot) -> Callable[[str], str]:
-        """From SQL that rows are looked at by to that with the time of the transaction that this is part of."""
+        """Return a function that replaces the current time in SQL for row checks by the transaction's time.
+
+        Outside of a transaction, the function returns the SQL unchanged.
+        """
         time = TransactionTime.of(snapshot.table)
         return str if time is None else partial(time.in_text, columns=snapshot.schema.names)
 
     def _require_rows(self, snapshot: Snapshot, check: RowCheck) -> None:
-        """Look at every row of the table. Raises InvariantViolationException with one that breaks the rule."""
+        """Check every row of the table. Raises InvariantViolationException with a row that violates the rule."""
         frame = TableScan(self._spark, snapshot).dataframe()
         with expressions_named(check.says):
             found = frame.filter(~F.coalesce(check.holds, F.lit(False))).limit(1).collect()
@@ -494,7 +499,7 @@ class TableAlterations:
 
 
 def path_argument(name: Any) -> ColumnPath:
-    """The path that the text `name` spells. Raises InvalidArgument, also for what is no text."""
+    """Return the column path in the text `name`. Raises InvalidArgument, also for a value that is not a text."""
     return parse_column_path(text_argument("a column", name))
 
 
@@ -514,7 +519,7 @@ def _columns(given: Any) -> tuple[StructField, ...]:
 
 
 def _described(parent: ColumnPath, column: StructField) -> dict[str, Any]:
-    """A column as delta-spark's operation parameters show it."""
+    """Return a column in the form of delta-spark's operation parameters."""
     kinds = {StructType: "struct", ArrayType: "array", MapType: "map"}
     return {
         "name": format_column_path((*parent, column.name)),

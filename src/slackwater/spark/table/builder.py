@@ -1,4 +1,4 @@
-"""`DeltaTable.create` and its kin: a table described column by column, with delta-spark's names."""
+"""Builders of `DeltaTable.create` and related methods: a table defined column by column, with delta-spark's names."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _OF_ONE_TABLE = frozenset(key.lower() for key in (MAX_COLUMN_ID, MATERIALIZED_RO
 
 @dataclass
 class IdentityGenerator:
-    """The values of an identity column: `start`, `start + step`, …; `step` may be negative, and is not 0.
+    """The values of an identity column: `start`, `start + step`, …; `step` may be negative, and must not be 0.
 
     >>> key = slackwater.IdentityGenerator(start=10, step=5)
     >>> builder = slackwater.DeltaTable.create(spark).location(path)
@@ -77,7 +77,7 @@ class IdentityGenerator:
 
 @dataclass(frozen=True)
 class BuildMode:
-    """What `execute` does with a table that is there, and with one that is not."""
+    """Behaviour of `execute` for an existing and for a missing table."""
 
     operation: str
     if_exists: str
@@ -91,7 +91,7 @@ CREATE_OR_REPLACE = BuildMode("CREATE OR REPLACE TABLE", "replace")
 
 
 class DeltaTableBuilder(Generic[T]):
-    """A table to be created or replaced; each call adds to it and returns it, `execute` does the work.
+    """A table to create or replace. Each call extends and returns the builder, `execute` does the work.
 
     >>> builder = slackwater.DeltaTable.createIfNotExists(spark).location(path).comment("all flights")
     >>> builder = builder.addColumn("day", "DATE").addColumn("carrier", "STRING", nullable=False).partitionedBy("day")
@@ -117,9 +117,9 @@ class DeltaTableBuilder(Generic[T]):
         return f"<{type(self).__name__} {self._mode.operation} {place or 'of no place yet'}: {of}; execute() makes it>"
 
     def tableName(self, identifier: str) -> Self:
-        """The table's name: `identifier` is ``delta.`/path` ``, or a name in the session's catalog or an attached lake.
+        """Set the table's name: `identifier` is ``delta.`/path` ``, or a name in the session's catalog or a lake.
 
-        Raises InvalidArgument for a name that no table can have.
+        The lake must be attached to the session. Raises InvalidArgument for an invalid name.
 
         >>> builder = slackwater.DeltaTable.create(spark).tableName(f"delta.`{path}`").addColumn("id", "INT")
         >>> builder.execute().toDF().columns
@@ -131,7 +131,7 @@ class DeltaTableBuilder(Generic[T]):
         return self
 
     def location(self, location: str) -> Self:
-        """Put the table at `location`, a directory or URL. Raises InvalidArgument for what is no text.
+        """Set the table's location to `location`, a directory or URL. Raises InvalidArgument unless it is a text.
 
         >>> slackwater.DeltaTable.create(spark).location(path).addColumn("id", "INT").execute().toDF().count()
         0
@@ -140,7 +140,7 @@ class DeltaTableBuilder(Generic[T]):
         return self
 
     def _in(self, name: tuple[str, ...], location: str | None) -> Self:
-        """As `tableName` and `location`, of what was parsed."""
+        """Set the parsed name and location, like `tableName` and `location`."""
         self._name, self._path = name, location
         return self
 
@@ -150,9 +150,9 @@ class DeltaTableBuilder(Generic[T]):
         return StructType(tuple(self._columns))
 
     def _set_default(self, column: str, expression: str) -> None:
-        """Give the column that was added as `column` the SQL text `expression` as its default value.
+        """Set the default value of the added `column` to the SQL text `expression`.
 
-        The table gets the feature that it takes.
+        Also adds the table feature required for defaults.
         """
         at = next(at for at, each in enumerate(self._columns) if each.name == column)
         there = self._columns[at]
@@ -160,7 +160,7 @@ class DeltaTableBuilder(Generic[T]):
         self._properties.setdefault("delta.feature.allowColumnDefaults", "supported")
 
     def _like(self, other: Snapshot) -> None:
-        """Take over columns, partitioning, clustering, description and properties of another table."""
+        """Copy columns, partitioning, clustering, description and properties of another table."""
         metadata = other.metadata
         self._columns = list(_as_of_nobody(other.schema))
         self._partition_by = tuple(metadata.partition_columns)
@@ -175,7 +175,7 @@ class DeltaTableBuilder(Generic[T]):
         self._properties = found
 
     def comment(self, comment: str) -> Self:
-        """Describe the table by the text `comment`. Raises InvalidArgument for what is no text.
+        """Set the table's description to the text `comment`. Raises InvalidArgument unless it is a text.
 
         >>> builder = slackwater.DeltaTable.create(spark).location(path).addColumn("id", "INT").comment("all flights")
         >>> builder.execute().detail().first().description
@@ -193,12 +193,12 @@ class DeltaTableBuilder(Generic[T]):
         generatedByDefaultAs: IdentityGenerator | None = None,
         comment: str | None = None,
     ) -> Self:
-        """Add the column `colName`; `dataType` is a Spark type or its DDL text.
+        """Add the column `colName`. `dataType` is a Spark type or its DDL text.
 
-        `nullable` False: it is NOT NULL. `comment`: its description, None for none. `generatedAlwaysAs`: a SQL
-        expression over other columns, or an IdentityGenerator; `generatedByDefaultAs`: an IdentityGenerator whose
-        values rows may replace by their own. Raises InvalidArgument, for both of them too, and UnsupportedFeature for
-        an identity column that is not BIGINT.
+        `nullable` False: the column is NOT NULL. `comment`: its description, None for none. `generatedAlwaysAs`: a SQL
+        expression over other columns, or an IdentityGenerator. `generatedByDefaultAs`: an IdentityGenerator, with
+        explicit values allowed in rows. Raises InvalidArgument, also for both generators, and UnsupportedFeature for an
+        identity column of another type than BIGINT.
 
         >>> builder = slackwater.DeltaTable.create(spark).location(path).addColumn("at", "TIMESTAMP", nullable=False)
         >>> builder.addColumn("day", "DATE", generatedAlwaysAs="CAST(at AS DATE)").execute().toDF().columns
@@ -229,9 +229,9 @@ class DeltaTableBuilder(Generic[T]):
         return self
 
     def partitionedBy(self, *cols: str | list[str] | tuple[str, ...]) -> Self:
-        """Partition the table by the columns `cols`, of the top level, one by one or as a list.
+        """Partition the table by the top-level columns `cols`, given one by one or in a list.
 
-        Raises InvalidArgument for what are no names.
+        Raises InvalidArgument for values that are not names.
 
         >>> builder = slackwater.DeltaTable.create(spark).location(path).addColumn("day", "DATE").addColumn("n", "INT")
         >>> builder.partitionedBy("day").execute().detail().first().partitionColumns
@@ -241,9 +241,9 @@ class DeltaTableBuilder(Generic[T]):
         return self
 
     def clusterBy(self, *cols: str | list[str] | tuple[str, ...]) -> Self:
-        """Cluster the table by the columns `cols`, one by one or as a list, nested ones as dotted paths.
+        """Cluster the table by the columns `cols`, given one by one or in a list. Dotted paths address nested columns.
 
-        Raises InvalidArgument for what are no names.
+        Raises InvalidArgument for values that are not names.
 
         >>> builder = slackwater.DeltaTable.create(spark).location(path).addColumn("day", "DATE").addColumn("n", "INT")
         >>> builder.clusterBy("day", "n").execute().detail().first().clusteringColumns
@@ -253,7 +253,7 @@ class DeltaTableBuilder(Generic[T]):
         return self
 
     def property(self, key: str, value: str) -> Self:
-        """Set the table property `key` to `value`, both texts. Raises InvalidArgument for what is no text.
+        """Set the table property `key` to `value`, both texts. Raises InvalidArgument if one is not a text.
 
         >>> builder = slackwater.DeltaTable.create(spark).location(path).addColumn("id", "INT")
         >>> builder.property("delta.appendOnly", "true").execute().detail().first().properties
@@ -265,8 +265,8 @@ class DeltaTableBuilder(Generic[T]):
     def execute(self) -> T:
         """Create or replace the table.
 
-        Raises TableAlreadyExists, TableNotFound where there is nothing to replace, InvalidArgument and
-        UnsupportedFeature for a table that cannot be, and as every commit does.
+        Raises TableAlreadyExists, TableNotFound if there is no table to replace, InvalidArgument and UnsupportedFeature
+        for an invalid definition, and the errors of every commit.
 
         >>> table = slackwater.DeltaTable.create(spark).location(path).addColumn("id", "INT").execute()
         >>> [row.operation for row in table.history().collect()]
@@ -282,7 +282,10 @@ class DeltaTableBuilder(Generic[T]):
         return self._executed(self._path)
 
     def _execute_named(self, name: tuple[str, ...]) -> T:
-        """The catalog's entry comes first, so that no other session takes the name; it goes again with an error."""
+        """Create or replace a table with a name of the catalog or of a lake.
+
+        The catalog's entry is created first, so that no other session takes the name. An error removes the entry.
+        """
         in_lake = lake_name_of(self._spark, name, is_new=True)
         if in_lake is not None:
             return self._execute_in_lake(in_lake)
@@ -377,7 +380,7 @@ def created_if_missing(
     properties: Mapping[str, str] | None = None,
     location: str | None = None,
 ) -> Table:
-    """The table that the session's catalog has, or gets, as `name`, for rows of this `schema`: empty if it is new.
+    """Return the table `name` of the session's catalog. Create an empty table for rows of `schema` if there is none.
 
     Raises as `DeltaTableBuilder.execute`.
     """
@@ -394,7 +397,7 @@ def created_if_missing(
 
 
 def _as_of_nobody(schema: StructType) -> StructType:
-    """The columns without what a table keeps with them for itself: ids, names in files, values that were used."""
+    """Return the columns without a table's internal metadata: ids, names in files, identity high-water marks."""
 
     def is_own(key: str) -> bool:
         return key in (HIGH_WATER_MARK, "delta.typeChanges") or key.startswith("delta.columnMapping.")
@@ -405,13 +408,13 @@ def _as_of_nobody(schema: StructType) -> StructType:
 
 
 def require_place(name: str, there: str, location: str | None) -> None:
-    """Raise InvalidArgument where the table `name`, which is `there`, is to be replaced at another `location`."""
+    """Raise InvalidArgument for a replacement of the table `name`, located at `there`, at another `location`."""
     if location is not None and parse_location(location) != parse_location(there):
         raise InvalidArgument(f"{name} is at {there}, and {location} is another place: a table is replaced where it is")
 
 
 def require_empty(store: ObjectStore) -> None:
-    """Files of others would be in a new table's way: they are not its rows, and a cleanup would delete them."""
+    """Check that a new table's directory has no files, because a table's cleanup would delete other files."""
     for meta in store.list_from("", recursive=True):
         if not any(part.startswith(("_", ".")) for part in meta.path.split("/")):
             raise InvalidArgument(

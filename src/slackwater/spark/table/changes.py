@@ -1,4 +1,4 @@
-"""The methods of `DeltaTable` that change rows, with delta-spark's names, arguments and results."""
+"""Methods of `DeltaTable` that change rows, with delta-spark's names, arguments and results."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ MERGE_RESULT = spark_types.StructType(
         for counted in ("affected", "updated", "deleted", "inserted")
     ]
 )
-"""The columns of what `DeltaMergeBuilder.execute` answers."""
+"""The result columns of `DeltaMergeBuilder.execute`."""
 
 
 class TableChanges:
-    """What changes rows of a table; mixed into `DeltaTable`."""
+    """The methods for changes of rows, a mixin of `DeltaTable`."""
 
     @property
     def _spark(self) -> SparkSession:
@@ -39,10 +39,10 @@ class TableChanges:
     _alias: str | None
 
     def delete(self, condition: str | Column | None = None) -> None:
-        """Delete the rows for which `condition`, a Column or SQL text, is true; all of them without one.
+        """Delete the rows for which `condition`, a Column or SQL text, is true. Without a condition, delete all rows.
 
-        Raises InvalidArgument for what is no condition on one row, OperationNotAllowed for an append-only table, and
-        DeltaConcurrentModificationException and its kinds: the table is unchanged then.
+        Raises InvalidArgument for a value that is not a condition on one row, OperationNotAllowed for an append-only
+        table, and DeltaConcurrentModificationException or a subclass. The table is then unchanged.
 
         >>> table.delete("id = 1")
         >>> [row.id for row in table.toDF().collect()]
@@ -56,11 +56,11 @@ class TableChanges:
         condition: str | Column | None = None,
         set: Mapping[str, str | Column] | None = None,  # noqa: A002
     ) -> None:
-        """Give the rows for which `condition` is true, all of them without one, the values that `set` says.
+        """Set columns to the values of `set` in the rows for which `condition` is true, or in all rows without one.
 
-        `set` maps columns (`a`, `a.b` for fields of structs) to Columns or SQL text over the row as it was. Raises
-        InvalidArgument, InvariantViolationException for a row that breaks a rule afterwards, OperationNotAllowed, and
-        DeltaConcurrentModificationException and its kinds: the table is unchanged then.
+        `set` maps columns (`a`, `a.b` for fields of structs) to Columns or SQL text over the old row. Raises
+        InvalidArgument, InvariantViolationException for a new row that violates a rule, OperationNotAllowed, and
+        DeltaConcurrentModificationException or a subclass. The table is then unchanged.
 
         >>> table.update("id = 1", {"v": "upper(v)"})
         >>> sorted(row.v for row in table.toDF().collect())
@@ -71,9 +71,9 @@ class TableChanges:
         self._update(condition, dict(set or {}))
 
     def merge(self, source: DataFrame, condition: str | Column) -> DeltaMergeBuilder:
-        """A builder for a MERGE of `source` into this table; rows match where `condition`, over both, is true.
+        """Return a builder for a MERGE of `source` into this table. Rows match if `condition`, over both, is true.
 
-        Raises TypeError and ValueError for what is no frame or no condition.
+        Raises TypeError and ValueError for a source that is not a frame, or for an invalid condition.
 
         >>> news = spark.createDataFrame([(2, "new")], "id INT, v STRING").alias("s")
         >>> merge = table.alias("t").merge(news, "t.id = s.id")
@@ -91,19 +91,19 @@ class TableChanges:
         return DeltaMergeBuilder(self._merge, source, condition)
 
     def _delete(self, condition: str | Column | None) -> int | None:
-        """Delete rows; how many, None where the log does not say."""
+        """Delete rows. Return the number of deleted rows, None if the log does not record the number."""
         changed = delete(self._spark, self._changing(), condition, self._alias)
         with_auto_compaction(self._spark, changed.commit)
         return changed.num_rows
 
     def _update(self, condition: str | Column | None, values: Mapping[str, str | Column]) -> int | None:
-        """Update rows; how many, None where the log does not say."""
+        """Update rows. Return the number of updated rows, None if the log does not record the number."""
         changed = update(self._spark, self._changing(), condition, values, self._alias)
         with_auto_compaction(self._spark, changed.commit)
         return changed.num_rows
 
     def _write(self, frame: DataFrame, mode: str, options: Mapping[str, Any]) -> CommitResult | None:
-        """Write rows, whose values are cast to the types of the table's columns by the session's store assignment."""
+        """Write rows. The session's store assignment casts the values to the types of the table's columns."""
         return save_to(frame, self._changing(), mode, options, assigns=True)
 
     def _merge(self, builder: DeltaMergeBuilder) -> DataFrame:
@@ -113,5 +113,5 @@ class TableChanges:
         return result_frame(self._spark, counted, MERGE_RESULT, "MERGE")
 
     def _changing(self) -> Table:
-        """The table, for a change of its rows."""
+        """Return the table, for a change of its rows."""
         return self._table

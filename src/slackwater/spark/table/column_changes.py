@@ -1,4 +1,4 @@
-"""Several changes of columns in one commit, as ALTER TABLE says them; each is one of the methods of `DeltaTable`."""
+"""Column changes of an ALTER TABLE in one commit, each equivalent to a method of `DeltaTable`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from slackwater.transaction.table.alteration import parameter_text
 
 @dataclass(frozen=True)
 class ColumnChange:
-    """What changes of the column at `path`; None: not that. `default` "" takes it away."""
+    """The changes of the column at `path`. None leaves a property unchanged. A `default` of "" removes the default."""
 
     path: ColumnPath
     type: str | None = None

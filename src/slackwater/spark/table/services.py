@@ -1,4 +1,4 @@
-"""The methods of `DeltaTable` that keep a table healthy, with delta-spark's names, arguments and results."""
+"""Table services of `DeltaTable`, with delta-spark's names, arguments and results."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from slackwater.spark.session.argument_checks import require_timestamp, require_
 
 
 class TableServices:
-    """What looks after a table; mixed into `DeltaTable`."""
+    """The methods for table services, a mixin of `DeltaTable`."""
 
     @property
     def _spark(self) -> SparkSession:
@@ -26,7 +26,7 @@ class TableServices:
     _table: Table
 
     def optimize(self) -> DeltaOptimizeBuilder:
-        """A builder for an OPTIMIZE: `executeCompaction` lets small files become one.
+        """Return a builder for an OPTIMIZE: `executeCompaction` merges small files.
 
         >>> table.toDF().write.format("delta").mode("append").save(place)
         >>> table.optimize().executeCompaction().first().metrics.numFilesRemoved
@@ -35,7 +35,7 @@ class TableServices:
         return DeltaOptimizeBuilder(self._spark, self._changing, self._table.root_url)
 
     def reorg(self) -> DeltaReorgBuilder:
-        """A builder for a REORG: `applyPurge` rewrites files with deleted rows or dropped columns.
+        """Return a builder for a REORG: `applyPurge` rewrites files with deleted rows or dropped columns.
 
         >>> table.reorg().applyPurge().first().metrics.numFilesRemoved  # nothing was deleted
         0
@@ -43,11 +43,11 @@ class TableServices:
         return DeltaReorgBuilder(self._spark, self._changing, self._table.root_url)
 
     def restoreToVersion(self, version: int) -> DataFrame:
-        """Make the table again what it was in `version`, by a new commit: one row, RESTORE_RESULT.
+        """Restore the table to the state of `version` in a new commit. Return one row, RESTORE_RESULT.
 
-        What was committed since stays in the history. Raises VersionNotFound; DataFileNotFound where files of then
-        were vacuumed, unless `spark.sql.files.ignoreMissingFiles` is true; OperationNotAllowed for an append-only
-        table, and DeltaConcurrentModificationException and its kinds: the table is unchanged then.
+        Later commits stay in the history. Raises VersionNotFound; DataFileNotFound if files of the version were
+        vacuumed, unless `spark.sql.files.ignoreMissingFiles` is true; OperationNotAllowed for an append-only table, and
+        DeltaConcurrentModificationException or a subclass. The table is then unchanged.
 
         >>> table.delete()
         >>> table.restoreToVersion(0).first().num_restored_files, table.toDF().count()
@@ -57,11 +57,10 @@ class TableServices:
         return self._restore(version=version)
 
     def restoreToTimestamp(self, timestamp: str | dt.datetime) -> DataFrame:
-        """Make the table again what it was at `timestamp`, as `timestampAsOf` takes it: one row, RESTORE_RESULT.
+        """Restore the table to its state at `timestamp`, in a form of `timestampAsOf`. Return one row, RESTORE_RESULT.
 
-        A datetime without a zone, as a text without one, is in the session's time zone.
-        Raises as `restoreToVersion`, and TimestampOutOfRange for a time before the first version that is left, or after
-        the last.
+        A datetime or a text without a zone is in the session's time zone. Raises as `restoreToVersion`, and
+        TimestampOutOfRange for a time before the first available version, or after the last one.
 
         >>> before = table.history().selectExpr("string(timestamp)").first()[0]
         >>> table.setProperties({"team": "sales"})
@@ -80,17 +79,18 @@ class TableServices:
         inventory: DataFrame | None = None,
         untracked_hours: float = UNTRACKED_HOURS,
     ) -> DataFrame:
-        """Delete files that no version of the last `retentionHours` needs; the root of the table, as `path`.
+        """Delete files that no version of the last `retentionHours` needs. Return the table's root, as `path`.
 
-        By default so long as `delta.deletedFileRetentionDuration` says; less is refused, unless
-        `spark.slackwater.retentionDurationCheck.enabled` is false. With `dry_run` nothing goes, and the answer
-        has the files that would. `lite` goes by the log and lists nothing; None: as
-        `spark.databricks.delta.vacuum.lite.enabled` says. `inventory` has the files that there are (`path STRING`,
-        `length BIGINT`, `isDir BOOLEAN`, `modificationTime BIGINT` in ms), instead of a listing. Files that the log
-        never named may be those of a writer at work, and stay for `untracked_hours` at least.
+        The default retention is `delta.deletedFileRetentionDuration`. A shorter one is rejected, unless
+        `spark.slackwater.retentionDurationCheck.enabled` is false. With `dry_run` nothing is deleted, and the result
+        lists the files to delete. `lite` reads the log instead of a listing; None: the setting
+        `spark.databricks.delta.vacuum.lite.enabled`. `inventory` lists the existing files (`path STRING`,
+        `length BIGINT`, `isDir BOOLEAN`, `modificationTime BIGINT` in ms), instead of a listing. Files without an
+        action in the log can belong to an active writer, and are retained for at least `untracked_hours`.
 
-        Raises InvalidArgument, UnsupportedFeature, OperationNotAllowed for a LITE one where the log was cleaned up
-        further than the last one came; StorageError: what is deleted by then is not needed, and the next call goes on.
+        Raises InvalidArgument, UnsupportedFeature, OperationNotAllowed for a LITE vacuum if log cleanup removed commits
+        after the last vacuum. Raises StorageError after a partial deletion: no deleted file is needed, and the next
+        call continues.
 
         >>> table.delete("id = 1")
         >>> table.vacuum(dry_run=True).count()
@@ -101,11 +101,11 @@ class TableServices:
         return vacuum_table(self._spark, self._table, request, lite, inventory)
 
     def generate(self, mode: str) -> None:
-        """Write manifests of the newest version's files, for engines that read no Delta log.
+        """Write manifests of the newest version's files, for engines without support for Delta logs.
 
-        `mode` is "symlink_format_manifest", in any case: `_symlink_format_manifest/[partition/]manifest` names a data
-        file a line. Raises InvalidArgument for another one; UnsupportedFeature for a table with column mapping, or of
-        which rows are deleted by vectors; StorageError.
+        `mode` is "symlink_format_manifest", case-insensitive: `_symlink_format_manifest/[partition/]manifest` names one
+        data file per line. Raises InvalidArgument for another mode; UnsupportedFeature for a table with column mapping,
+        or with rows deleted by vectors; StorageError.
 
         >>> from pathlib import Path
         >>> table.generate("symlink_format_manifest")
@@ -121,5 +121,5 @@ class TableServices:
         return restore_table(self._spark, self._changing(), version, timestamp)
 
     def _changing(self) -> Table:
-        """The table, for what changes it."""
+        """Return the table, for a change of it."""
         return self._table

@@ -1,4 +1,4 @@
-"""`DeltaTable`: the table as an object, with delta-spark's names, arguments and results."""
+"""`DeltaTable`, the API of one table, with delta-spark's names, arguments and results."""
 
 from __future__ import annotations
 
@@ -106,11 +106,11 @@ DETAIL_SCHEMA = (
     .add("minWriterVersion", "integer")
     .add("tableFeatures", _NAMES)
 )
-"""The columns of `DeltaTable.detail`; sizes in bytes."""
+"""The columns of `DeltaTable.detail`, with sizes in bytes."""
 
 
 class DeltaTable(TableChanges, TableServices, TableAlterations):
-    """A Delta table; made by `forPath` or `forName`, or by the builders that `create` and its kin give.
+    """A Delta table, returned by `forPath` or `forName`, or by the builders of `create` and related methods.
 
     >>> spark.range(4).write.format("delta").save(path)
     >>> table = slackwater.DeltaTable.forPath(spark, path)
@@ -137,7 +137,7 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         return card_or_reason(kind, self._table.location, self._card)
 
     def _card(self) -> Markup:
-        """The table now, from one look at its log; no Spark job runs."""
+        """Return the HTML of the table's state from one read of its log. No Spark job runs."""
         marks = [badge(f"AS {self._alias}")] if self._alias else []
         return snapshot_card(self._snapshot(), type(self).__name__, marks=marks, commits=LAST_COMMITS)
 
@@ -146,9 +146,9 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
 
     @classmethod
     def create(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder[Self]:
-        """A builder for a table that is not there yet: `execute` raises TableAlreadyExists where it is.
+        """Return a builder for a new table: `execute` raises TableAlreadyExists if the table exists.
 
-        `sparkSession` is by default the active session. Raises InvalidArgument where there is none.
+        `sparkSession` is by default the active session. Raises InvalidArgument if there is none.
 
         >>> table = slackwater.DeltaTable.create(spark).location(path).addColumn("id", "BIGINT").execute()
         >>> table.toDF().columns
@@ -158,7 +158,7 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
 
     @classmethod
     def createIfNotExists(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder[Self]:
-        """A builder whose `execute` does not change a table that is there; `sparkSession` as in `create`.
+        """Return a builder with an `execute` that leaves an existing table unchanged. `sparkSession` as in `create`.
 
         Raises as `create`.
 
@@ -170,9 +170,9 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
 
     @classmethod
     def replace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder[Self]:
-        """A builder for what takes a table's place: `execute` raises TableNotFound where there is none.
+        """Return a builder for the replacement of a table: `execute` raises TableNotFound if there is no table.
 
-        `sparkSession` as in `create`. Raises as that does.
+        `sparkSession` as in `create`. Raises as `create`.
 
         >>> table = slackwater.DeltaTable.replace(spark).location(place).addColumn("day", "DATE").execute()
         >>> table.toDF().columns, table.toDF().count()
@@ -182,9 +182,9 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
 
     @classmethod
     def createOrReplace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder[Self]:
-        """A builder for a table that is new, or takes the place of the one that is there.
+        """Return a builder for a new table, or for the replacement of an existing one.
 
-        `sparkSession` as in `create`. Raises as that does.
+        `sparkSession` as in `create`. Raises as `create`.
 
         >>> slackwater.DeltaTable.createOrReplace(spark).location(path).addColumn("id", "INT").execute().toDF().columns
         ['id']
@@ -198,9 +198,9 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         path: str,
         hadoopConf: Mapping[str, str] | None = None,
     ) -> DeltaTable:
-        """The table at `path`, a directory or URL, for `sparkSession`, whose settings reach its store.
+        """Return the table at `path`, a directory or URL. The settings of `sparkSession` give access to its store.
 
-        `hadoopConf`: settings of the store (`fs.…`) that go before the session's; `dfs.…` is let pass and has no
+        `hadoopConf`: settings of the store (`fs.…`), with precedence over the session's; `dfs.…` is accepted without
         effect. Raises TableNotFound, InvalidArgument for other keys.
 
         >>> slackwater.DeltaTable.forPath(spark, place).toDF().count()
@@ -220,10 +220,10 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
 
     @classmethod
     def forName(cls, sparkSession: SparkSession, tableOrViewName: str) -> DeltaTable:
-        """The table that `tableOrViewName` names for `sparkSession`, a name as in SQL.
+        """Return the table with the SQL name `tableOrViewName` in `sparkSession`.
 
-        It is one of the session's catalog, ``delta.`/path` ``, or one of a lake that is attached: within its open
-        transaction, that of the transaction. Raises TableNotFound, InvalidArgument for what is no name.
+        The name is one of the session's catalog, ``delta.`/path` ``, or one of an attached lake. In the lake's open
+        transaction, the table is that of the transaction. Raises TableNotFound, InvalidArgument for an invalid name.
 
         >>> slackwater.DeltaTable.forName(spark, f"delta.`{place}`").toDF().count()
         2
@@ -243,15 +243,15 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         *,
         collect_stats: bool = True,
     ) -> DeltaTable:
-        """Make a directory of Parquet files a table for `sparkSession`; `identifier` is ``parquet.`/path` ``.
+        """Convert a directory of Parquet files to a table for `sparkSession`. `identifier` is ``parquet.`/path` ``.
 
-        `partitionSchema`: the columns that its directories name, a StructType or its DDL text; None: they name none.
-        Without `collect_stats` the files get no statistics. No process may write there meanwhile. A table stays
-        unchanged.
+        `partitionSchema`: the columns in its directory names, a StructType or its DDL text; None: there are none.
+        Without `collect_stats` the files get no statistics. No process may write there during the conversion. An
+        existing table stays unchanged.
 
-        Raises InvalidArgument where there is no Parquet file, for files whose columns do not fit together, and for
-        partitions other than asked for; UnsupportedFeature for columns that a table cannot have and names in a catalog;
-        ProtocolChangedException where somebody else makes it a table meanwhile. Nothing is written then.
+        Raises InvalidArgument if there is no Parquet file, for files with incompatible columns, and for partitions
+        other than requested; UnsupportedFeature for columns not supported in tables and for names in a catalog;
+        ProtocolChangedException if another process creates a table there concurrently. Nothing is written then.
 
         >>> spark.range(3).write.parquet(path)
         >>> slackwater.DeltaTable.convertToDelta(spark, f"parquet.`{path}`").toDF().count()
@@ -261,9 +261,9 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
 
     @classmethod
     def isDeltaTable(cls, sparkSession: SparkSession, identifier: str) -> bool:
-        """Say whether there is a Delta table at the path `identifier`, or called ``delta.`/path` ``.
+        """Return whether there is a Delta table at the path `identifier`, or called ``delta.`/path` ``.
 
-        The settings of `sparkSession` reach its store. Raises InvalidArgument for a place of no store that is known,
+        The settings of `sparkSession` give access to its store. Raises InvalidArgument for a path of an unknown store,
         StorageError.
 
         >>> slackwater.DeltaTable.isDeltaTable(spark, place), slackwater.DeltaTable.isDeltaTable(spark, path)
@@ -273,7 +273,7 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         return list_log(table.store).latest_version is not None
 
     def alias(self, aliasName: str) -> DeltaTable:
-        """The same table, whose `toDF` is known as `aliasName`.
+        """Return the same table, with the alias `aliasName` for its `toDF`.
 
         >>> table.alias("t").toDF().select("t.v").columns
         ['v']
@@ -283,10 +283,10 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         return aliased
 
     def toDF(self, **options: Any) -> DataFrame:
-        """The newest version of the table, read anew at every call; or what `options` ask for (`versionAsOf=3`).
+        """Return the newest version of the table, read again at every call.
 
-        `options` are those of `spark.read`, which go before those that the table was found with. Raises as
-        `spark.read.format("delta").load`.
+        `options` are those of `spark.read`, such as another version (`versionAsOf=3`). They take precedence over the
+        options of `forPath`. Raises as `spark.read.format("delta").load`.
 
         >>> table.delete("id = 1")
         >>> table.toDF().count(), table.toDF(versionAsOf=0).count()
@@ -295,9 +295,9 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         return self._framed(load_table(self._spark, self._table, {**self._options, **options}))
 
     def where(self, condition: str | Column, **options: Any) -> DataFrame:
-        """The rows of `toDF` for which `condition`, SQL text or a Column, is true; reads what may have such rows.
+        """Return the rows of `toDF` for which `condition`, SQL text or a Column, is true.
 
-        `options` as in `toDF`. Raises as that does.
+        Reads only files with possible matches. `options` as in `toDF`. Raises as `toDF`.
 
         >>> [row.v for row in table.where("id = 2").collect()]
         ['b']
@@ -305,9 +305,9 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         return self.toDF(**options).where(condition)
 
     def history(self, limit: int | None = None) -> DataFrame:
-        """The commits that the log holds, newest first: HISTORY_SCHEMA, at most `limit` rows; None: all.
+        """Return the commits in the log, newest first: HISTORY_SCHEMA, at most `limit` rows; None: all.
 
-        Raises InvalidArgument for a `limit` that is no whole number from 0.
+        Raises InvalidArgument for a `limit` that is not a whole number from 0.
 
         >>> [(row.version, row.operation) for row in table.history(1).collect()]
         [(0, 'WRITE')]
@@ -318,11 +318,11 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         return self._frame(records, HISTORY_SCHEMA, f"the history of {self._told_place()}", _SHOWN_OF_HISTORY)
 
     def system_time(self, since: Instant | None = None, rowTracking: bool = False) -> SystemTimeRelation:
-        """The versions of the table's rows, with when each was current: `.as_of(t)`, `.from_to(a, b)`, `.changes(key)`.
+        """Return the versions of the table's rows, with their times: `.as_of(t)`, `.from_to(a, b)`, `.changes(key)`.
 
-        It is of a table with row tracking and in-commit timestamps, from `since` on, or as far back as rows can be
-        followed; `rowTracking` adds `_row_id` and `_row_commit_version`. Instants are as `Lake.as_of` takes them.
-        Raises InvalidArgument for a `since` that is no instant.
+        The table needs row tracking and in-commit timestamps. The versions start at `since`, or as early as rows can be
+        traced. `rowTracking` adds `_row_id` and `_row_commit_version`. Instants have the forms of `Lake.as_of`. Raises
+        InvalidArgument for a `since` that is not an instant.
 
         >>> versions = lake.table("stock").system_time(rowTracking=True).all()
         >>> [(row.sku, row.qty, row.system_end, row._row_id) for row in versions.collect()]
@@ -333,7 +333,7 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         return SystemTimeRelation(self._spark, self._snapshot_for_rows, since, rowTracking, follows, self._told_place())
 
     def detail(self) -> DataFrame:
-        """Describe the table by one row: DETAIL_SCHEMA; sizes in bytes. Raises what reading a log raises.
+        """Describe the table in one row: DETAIL_SCHEMA, with sizes in bytes. Raises the errors of reading a log.
 
         >>> table.detail().first().numFiles
         1
@@ -347,13 +347,13 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         replace: bool = False,
         properties: Mapping[str, str] | None = None,
     ) -> DeltaTable:
-        """A table of its own at `target`, an absolute path or URL, that has the rows of this one, by its files.
+        """Create a separate table at `target`, an absolute path or URL, with the rows and the files of this one.
 
-        Nothing is copied: `isShallow` must be true. What is written to either is not seen by the other. `properties` go
-        before those of this table. With `replace` a table that is there becomes the clone. Others read it with
-        `allowPathsOutsideRoot`, an option and the setting `spark.slackwater.allowPathsOutsideRoot`: its files are not
-        below its root. VACUUM of this table deletes what only the clone still needs. Raises UnsupportedFeature,
-        TableAlreadyExists, InvalidArgument for a place with other files.
+        No file is copied: `isShallow` must be true. Later writes to either table do not affect the other. `properties`
+        take precedence over those of this table. With `replace` the clone replaces an existing table. Other readers
+        need `allowPathsOutsideRoot`, an option and the setting `spark.slackwater.allowPathsOutsideRoot`, because the
+        files are not below the clone's root. VACUUM of this table deletes files needed only by the clone. Raises
+        UnsupportedFeature, TableAlreadyExists, InvalidArgument for a target with other files.
 
         >>> trial = table.clone(path, isShallow=True)
         >>> trial.delete("id = 1")
@@ -370,9 +370,9 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         replace: bool = False,
         properties: Mapping[str, str] | None = None,
     ) -> DeltaTable:
-        """Clone the table as it was in `version`; `target`, `isShallow`, `replace`, `properties` as in `clone`.
+        """Clone the table in the state of `version`; `target`, `isShallow`, `replace`, `properties` as in `clone`.
 
-        Raises as `clone`, VersionNotFound, DataFileNotFound where files of then were vacuumed.
+        Raises as `clone`, VersionNotFound, DataFileNotFound if files of the version were vacuumed.
 
         >>> table.delete("id = 1")
         >>> table.cloneAtVersion(0, path, isShallow=True).toDF().count()
@@ -389,10 +389,10 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         replace: bool = False,
         properties: Mapping[str, str] | None = None,
     ) -> DeltaTable:
-        """Clone the table as it was at `timestamp`, as `timestampAsOf` takes it.
+        """Clone the table in its state at `timestamp`, in a form of `timestampAsOf`.
 
-        A datetime without a zone, as a text without one, is in the session's time zone.
-        `target`, `isShallow`, `replace`, `properties` as in `clone`. Raises as `cloneAtVersion`, TimestampOutOfRange.
+        A datetime or a text without a zone is in the session's time zone. `target`, `isShallow`, `replace`,
+        `properties` as in `clone`. Raises as `cloneAtVersion`, TimestampOutOfRange.
 
         >>> then = table.history().selectExpr("string(timestamp)").first()[0]
         >>> table.setProperties({"team": "sales"})
@@ -404,9 +404,9 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         return self._cloned(self._snapshot_to_clone(timestamp=moment), target, isShallow, replace, properties)[0]
 
     def checkpoint(self) -> None:
-        """Write a checkpoint of the newest version now, rather than when `delta.checkpointInterval` asks for it.
+        """Write a checkpoint of the newest version now, independent of `delta.checkpointInterval`.
 
-        Raises StorageError, and what reading a log raises.
+        Raises StorageError, and the errors of reading a log.
 
         >>> from pathlib import Path
         >>> table.checkpoint()
@@ -417,11 +417,10 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
             checkpoint_newest(self._snapshot_for_upkeep("a checkpoint"), Clock().now_ms())
 
     def compactLog(self, startVersion: int | None = None, endVersion: int | None = None) -> None:
-        """Write one file for the commits from `startVersion` to `endVersion`, both included, which stay.
+        """Write one file for the commits from `startVersion` to `endVersion`, both inclusive. The commits stay.
 
-        By default from the first one after the newest checkpoint, and to the newest one in the log.
-
-        Raises InvalidArgument where that is fewer than two versions, or the log lacks a commit.
+        The default range is from the first commit after the newest checkpoint to the newest commit. Raises
+        InvalidArgument for fewer than two versions, or if the log lacks a commit.
 
         >>> from pathlib import Path
         >>> table.setProperties({"team": "sales"})
@@ -433,9 +432,9 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
             compact(self._snapshot_for_upkeep("log compaction"), startVersion, endVersion)
 
     def truncateHistory(self) -> int:
-        """Delete all of the log before the newest version, whatever its age, and tell so; how many files went.
+        """Delete the log before the newest version, regardless of age, and log this. Return the number of files.
 
-        Time travel, restores and change feeds begin with that version from now on. Raises OperationNotAllowed.
+        Time travel, restores and change feeds then start at that version. Raises OperationNotAllowed.
 
         >>> table.delete("id = 1")
         >>> table.truncateHistory() > 0
@@ -447,9 +446,9 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
             return len(truncate_history(self._table, settings.user_metadata, user_name=settings.user_name))
 
     def cleanUpLog(self) -> int:
-        """Delete what of the log is older than `delta.logRetentionDuration`, now; how many files went.
+        """Delete log files older than `delta.logRetentionDuration` now. Return the number of deleted files.
 
-        Raises StorageError, and what reading a log raises.
+        Raises StorageError, and the errors of reading a log.
 
         >>> table.cleanUpLog()
         0
@@ -459,12 +458,12 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
 
     @property
     def _spark(self) -> SparkSession:
-        """The session of the table. Raises InvalidArgument where it was stopped."""
+        """The session of the table. Raises InvalidArgument if the session was stopped."""
         require_running(self._given_spark)
         return self._given_spark
 
     def _framed(self, frame: DataFrame) -> DataFrame:
-        """`frame`, known by the table's alias where it has one."""
+        """Return `frame` with the table's alias, if set."""
         return frame.alias(self._alias) if self._alias else frame
 
     def _snapshot(self) -> Snapshot:
@@ -483,13 +482,13 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         return DeltaTable(self._spark, clone, options), result
 
     def _snapshot_to_clone(self, version: int | None = None, timestamp: int | None = None) -> Snapshot:
-        """The snapshot that a clone is made of: the current one, unless another version is named."""
+        """Return the snapshot for a clone: the current one, or that of a given version or timestamp."""
         if version is None and timestamp is None:
             return self._snapshot_for_rows()
         return Snapshot.open(self._snapshot_for_rows().table, version, timestamp)
 
     def _snapshot_for_upkeep(self, what: str) -> Snapshot:
-        """The table for `what` is done to its log; not every view of a table lets that happen."""
+        """Return the snapshot for `what`, an operation on the table's log. Overrides can reject the operation."""
         del what
         return self._snapshot()
 
