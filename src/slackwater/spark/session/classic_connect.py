@@ -124,7 +124,7 @@ def default_parallelism(spark: SparkSession) -> int:
 
 
 def empty_frame(spark: SparkSession, schema: StructType) -> DataFrame:
-    """Return a frame without rows. The classic `createDataFrame` would run a job in the Python of executors."""
+    """Return a frame without rows. In classic PySpark, `createDataFrame` would run a job in the Python of executors."""
     if is_connect(spark):
         return spark.createDataFrame([], schema)
     from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
@@ -504,7 +504,7 @@ def analysed_text(frame: DataFrame) -> str:
 
 
 def parsed_condition(frame: DataFrame, condition: Column) -> str | None:
-    """Return Spark's text of `condition` before the resolution of column names: `('key = a)`.
+    """Return Spark's text of `condition` before the resolution of names in the columns of `frame`: `('key = a)`.
 
     None if the plan has the condition in an unknown form.
     """
