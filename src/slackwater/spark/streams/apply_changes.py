@@ -1,4 +1,4 @@
-"""Changes of rows, applied to a table by key in their order: what keeps a copy of a table up to date.
+"""Application of row changes to a table by key and in order, to maintain a copy of another table.
 
 Source: delta-protocol.md "Add CDC File" (the kinds of change); Debezium's events for other orders and kinds.
 """
@@ -23,7 +23,7 @@ _KINDS_THAT_DELETE = f"{CHANGE_TYPE} IN ('delete', 'update_preimage')"
 
 @dataclass(frozen=True)
 class KeyedChanges:
-    """What a batch of changes means for a table: see `changes_by_key`."""
+    """The interpretation of a batch of changes for a table: see `changes_by_key`."""
 
     keys: tuple[str, ...]
     order_by: tuple[str, ...]
@@ -32,13 +32,13 @@ class KeyedChanges:
     table: str | None = None
 
     def to(self, table: str) -> KeyedChanges:
-        """The same, for the table of that name."""
+        """Return the same for the table `table`."""
         return replace(self, table=table)
 
     def __call__(self, batch: DataFrame, tx: LakeTransaction) -> None:
-        """Make the last change of each key in `batch` count in the table."""
+        """Merge the last change of each key in `batch` into the table."""
         gone = F.coalesce(F.expr(self.deletes), F.lit(False))
-        # A row that a commit took away and put back is there.
+        # A row deleted and inserted again by one commit exists.
         order: list[Column] = [F.expr(text).desc() for text in self.order_by] + [F.col(_GONE).asc()]
         newest = Window.partitionBy(*(F.col(quoted(key)) for key in self.keys)).orderBy(*order)
         ranked = batch.withColumn(_GONE, gone).withColumn(_RANK, F.row_number().over(newest))
@@ -57,11 +57,11 @@ def changes_by_key(
     deletes: str = _KINDS_THAT_DELETE,
     columns: Mapping[str, str] | None = None,
 ) -> KeyedChanges:
-    """Apply changes of rows to a table by its `keys`: of each key the last change of a micro-batch counts.
+    """Apply row changes to a table by its `keys`. The last change of each key in a micro-batch is effective.
 
-    The rows of a batch are of a change feed (`readChangeFeed`), or others: `order_by`, SQL texts, say which change of a
-    key is the last; `deletes`, a SQL condition, which of them take the row away. `columns` are SQL texts for columns
-    of the table whose values are not in the batch under their own name, which is `s` in them. For
+    A batch has rows of a change feed (`readChangeFeed`), or other rows. `order_by`: SQL texts for the order of the
+    changes of a key. `deletes`: a SQL condition for changes that delete the row. `columns`: SQL texts for columns of
+    the table without a column of the same name in the batch. The alias of the batch in these texts is `s`. For
     `slackwater.stream(...).to(lake, {table: changes_by_key(...)})`. Raises InvalidArgument without a key.
 
     >>> slackwater.changes_by_key("id", order_by="ts_ms", deletes="op = 'd'").keys

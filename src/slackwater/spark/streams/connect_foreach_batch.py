@@ -1,4 +1,4 @@
-"""Micro-batches of queries through Spark Connect: what writes them runs in a Python of the server."""
+"""Micro-batches of queries through Spark Connect. A Python process of the server writes the batches."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from pyspark.sql import DataFrame, SparkSession
 
 
 class BatchWriter(Protocol):
-    """What writes the micro-batches of one query."""
+    """Writer of the micro-batches of one query."""
 
     def write(self, frame: DataFrame, batch_id: int) -> None:
-        """Write the rows of a batch, unless they are there."""
+        """Write the rows of a batch, unless already written."""
         ...
 
 
 def remote_batch_writer(made: Callable[[SparkSession], BatchWriter]) -> Callable[[DataFrame, int], None]:
-    """A function for `foreachBatch` that travels by value; `made` gives the writer, in the session of the server."""
+    """Return a function for `foreachBatch`, pickled by value. `made` creates the writer in the server's session."""
     told: bytes = cloudpickle.dumps(made)  # type: ignore[no-untyped-call]
 
-    # Nothing of this package may be named outside of it.
+    # The function must not refer to this package outside its body, because the server unpickles it first.
     def write_batch(frame: Any, batch_id: int) -> None:
         from importlib import import_module
         from importlib.util import find_spec
@@ -41,7 +41,10 @@ _writers: dict[bytes, BatchWriter] = {}
 
 
 def write_remote_batch(frame: DataFrame, batch_id: int, told: bytes) -> None:
-    """Write a batch as `remote_batch_writer` was told; the writer stays for the batches that follow in this process."""
+    """Write a batch with the writer pickled in `told` by `remote_batch_writer`.
+
+    The process caches the writer for later batches.
+    """
     if told not in _writers:
         made = pickle.loads(told)  # noqa: S301  (of the client whose query it is)
         _writers[told] = made(frame.sparkSession)

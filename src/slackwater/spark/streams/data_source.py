@@ -1,6 +1,6 @@
-"""The Python data source by which Spark reads a table as a stream.
+"""The Python data source for streams of a table.
 
-Spark plans micro-batches in a Python of its own, beside the driver, and reads them in those of executors; both must
+Spark plans micro-batches in a Python process next to the driver, and reads them in the Python of executors. Both must
 have this package. Source: PySpark's `DataSourceStreamReader`.
 """
 
@@ -20,9 +20,9 @@ _REGISTERED = "_slackwater_streams"
 
 
 def register_stream(spark: SparkSession, read: StreamReadSpec) -> str:
-    """Make `read` a format of the session; its name, the same one for equal streams.
+    """Register `read` as a format of the session. Return the format's name, the same for equal streams.
 
-    What reaches the table, credentials too, travels with the format: in no option, and in no plan.
+    The format itself carries the access to the table, including credentials, so that no option and no plan shows them.
     """
     rows: bytes = pickle.dumps((read.table.store, read.wanted))
     plan: bytes = pickle.dumps(read)
@@ -35,7 +35,7 @@ def register_stream(spark: SparkSession, read: StreamReadSpec) -> str:
 
 
 def _data_source(format_name: str, rows: bytes, plan: bytes) -> Any:
-    # It travels by value: what it needs of this package is imported where it runs.
+    # A local class is pickled by value, and imports this package only in the process that runs it.
     from pyspark.sql.datasource import DataSource
 
     class DeltaStream(DataSource):

@@ -1,7 +1,7 @@
-"""Streams whose micro-batches are planned in the driver's own Python, and read by Spark's own Parquet reader.
+"""Streams with micro-batches planned in the driver's own Python, and read by Spark's own Parquet reader.
 
-Spark calls the source as it calls the function of `foreachBatch`. Where it cannot be called, or Spark does not read the
-rows itself, `data_source` is the other way, with the same offsets.
+Spark calls the source like a function of `foreachBatch`. `data_source` is the alternative, with the same offsets, if
+Spark cannot call the source or does not transport the rows itself.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ from slackwater.streams.source import TableSource
 _COLUMNS = ("path", "partitionValues", "size", "deletionVector")
 _LOG_FORMAT = "spark.sql.streaming.offsetLog.formatVersion"
 _NUMBERS = itertools.count(1)
-# The numbers of the sources that each query has begun to call.
+# The numbers of the active sources of each query.
 _RUNNING: dict[str | None, set[int]] = {}
 
 
 def can_be_driven(scan: StreamScan) -> bool:
-    """Whether the stream can be planned in the driver's Python, and its rows be read by Spark itself."""
+    """Return whether the driver's Python can plan the stream, and Spark itself can read its rows."""
     if scan.stream.change_feed or scan.options.row_tracking or scan.source_name is not None:
         return False
     spark = scan.spark
@@ -59,11 +59,11 @@ def can_be_driven(scan: StreamScan) -> bool:
 
 @dataclass(frozen=True)
 class DrivenScan(StreamScan):
-    """A stream for which `can_be_driven` holds."""
+    """A stream for which `can_be_driven` is true."""
 
     @staticmethod
     def of(scan: StreamScan) -> DrivenScan:
-        """`scan`, planned in the driver's Python."""
+        """Return `scan` for planning in the driver's Python."""
         options = replace(scan.options, says_not_null=False)
         return DrivenScan(
             scan.spark,
@@ -84,15 +84,15 @@ class DrivenScan(StreamScan):
         needed: frozenset[str] | None = None,  # noqa: ARG002  (Spark sees it)
         predicate: Predicate | None = None,
     ) -> DataFrame:
-        """As `TableScan.frame_of`, of all files that the stream will read."""
+        """Return the frame of all future files of the stream, like `TableScan.frame_of`."""
         source = DriverSource(replace(self, predicate_of_files=predicate))
         return frame_of_source(self.spark, source, self.output_schema)
 
     def source(self) -> TableSource:
-        """The table, as a query asks it."""
+        """Return the source of the table for one query."""
         snapshot, table, schema_log = self.snapshot, self.snapshot.table, self.schema_log
         if not isinstance(table.store, HadoopStore):
-            # Its own: a query runs beside those who have this one.
+            # A copy, because a query runs concurrently with other users of the table object.
             table, schema_log = pickle.loads(pickle.dumps((table, schema_log)))  # noqa: S301  (made here)
         version = snapshot.version if self.schema_version is None else self.schema_version
         columns = _COLUMNS if self.predicate_of_files is None else (*_COLUMNS, "stats")
@@ -100,7 +100,7 @@ class DrivenScan(StreamScan):
 
 
 class _Run:
-    """One query while it runs."""
+    """A run of one query."""
 
     def __init__(self, scan: DrivenScan) -> None:
         self.source = scan.source()
@@ -110,7 +110,7 @@ class _Run:
         self._scan, self._rows = scan, TableScan(spark, scan.snapshot, scan.options)
 
     def batch(self, start: SourceOffset, end: SourceOffset) -> DataFrame:
-        """The rows between two offsets. Raises as `TableSource.files`, and DataFileNotFound."""
+        """Return the rows between two offsets. Raises as `TableSource.files`, and DataFileNotFound."""
         found = [each.files for each in self.source.files(start, end) if each.files is not None]
         columns = [name for name in ADD_SCHEMA.names if found and all(name in each.column_names for each in found)]
         if not found:
@@ -122,7 +122,7 @@ class _Run:
         return as_streamed(frame)
 
     def nothing(self) -> DataFrame:
-        """A batch without rows."""
+        """Return a batch without rows."""
         return as_streamed(empty_frame(self._rows.spark, self._scan.output_schema))
 
     def _frame(self, files: pa.Table) -> DataFrame:
@@ -143,7 +143,7 @@ class _Run:
         return plan(files, predicate, snapshot.schema, partition_columns, paths, zone=self._rows.zone).files
 
     def _rounds(self, files: pa.Table) -> list[pa.Table]:
-        """`files` in parts, in each of which no file is there twice: one may come again, with other deleted rows."""
+        """Return `files` in parts without duplicates: a file can recur in a batch with other deleted rows."""
         seen: dict[str, int] = {}
         rounds: list[list[int]] = []
         for at, path in enumerate(self._rows.locations.relatives(files["path"].to_pylist())):
@@ -155,14 +155,14 @@ class _Run:
 
 
 class DriverSource:
-    """What Spark's JVM asks of a stream's source, in the threads of the queries that read the frame.
+    """The source of a stream for Spark's JVM, called in the threads of the queries on the frame.
 
-    A query asks for the limit before anything else, with `availableNow` right after that was announced, and lets go of
-    the source at its end.
+    A query requests the read limit before anything else, with `availableNow` right after its announcement. The query
+    stops the source at its end.
     """
 
     class Java:
-        """For Py4J."""
+        """The Java interfaces, for Py4J."""
 
         implements = (SOURCE, AVAILABLE_NOW, METRICS)
 
@@ -177,7 +177,7 @@ class DriverSource:
 
     def getDefaultReadLimit(self) -> Any:
         run = self._runs.get(self._query.query_id)
-        # One that was asked for it belongs to an earlier run of the query, which failed before it was carried out.
+        # A run with an earlier request of the limit belongs to a query run that failed before its first batch.
         if run is None or run.is_asked_for_limit:
             run = self._begun()
         run.is_asked_for_limit = True
@@ -195,7 +195,7 @@ class DriverSource:
             return self._serialized(run.source.latest(run.source.first(), *limits))
         before = _offset(start)
         found = run.source.latest(before, *limits)
-        # Spark compares the texts, of which delta-spark writes others.
+        # Return the original text, because Spark compares texts and delta-spark's JSON differs from ours.
         return start if found == before else self._serialized(found)
 
     @without_traceback
@@ -205,7 +205,7 @@ class DriverSource:
     @without_traceback
     def getBatch(self, start: Any, end: Any) -> Any:
         run = self._run(is_first_batch=start.isEmpty())
-        # After a start Spark asks for the last batch again, to no end where that was done; its files may be gone.
+        # After a restart Spark requests the last batch again, even if completed, and its files can be deleted by then.
         if not run.has_begun and self._query.has_done_its_last_batch():
             return run.nothing()._jdf
         before = run.source.first() if start.isEmpty() else _offset(start.get())
@@ -230,7 +230,7 @@ class DriverSource:
         running = _RUNNING.get(query_id, set())
         running.discard(self._number)
         if not running:
-            # No source of the query is called any more.
+            # The query has no active sources left.
             _RUNNING.pop(query_id, None)
             end_connection(self._scan.spark)
 
@@ -254,7 +254,7 @@ class DriverSource:
         return self._number % (1 << 31)
 
     def equals(self, other: Any) -> bool:  # noqa: ARG002
-        # Java asks only of others: what is the same object it knows itself.
+        # Java calls this only for other objects.
         return False
 
     @property

@@ -1,7 +1,8 @@
-"""A stream into several tables of a lake: each micro-batch is one transaction, in all of its tables or in none.
+"""A stream into several tables of a lake. Each micro-batch is one transaction: all of its tables commit, or none.
 
-The commits of a batch say in each table that the query has come as far (`txn`), in the same ratification as its rows:
-a batch that is sent again finds that, and is passed over. The batch's time is its commit timestamp.
+The commits of a batch record the query's progress in each table (`txn`), ratified together with the rows. A repeated
+batch finds this record and is skipped. The batch's time is its commit timestamp.
+
 Source: delta-protocol.md "Transaction Identifiers"; paper §3 (deferring timestamp choice); docs/guarantees.md.
 """
 
@@ -33,16 +34,18 @@ from slackwater.spark.streams.sink import CHECKPOINT, checkpoint_of, drain_batch
 _log = logging.getLogger(__name__)
 OPERATION = "STREAMING UPDATE"
 FREE_RETRIES = 3
-"""How often a micro-batch is run again before it locks the tables that it reads and writes."""
+"""The number of retries of a micro-batch before it locks the tables that it reads and writes."""
 
 TableFunction = Callable[..., DataFrame | None]
-"""What a batch means for a table: `f(batch)` gives rows to append, `f(batch, tx)` does as it likes in a transaction."""
+"""A function of a batch for a table: `f(batch)` returns rows to append, `f(batch, tx)` can do more with the
+transaction.
+"""
 
 
 def stream(frame: DataFrame) -> Stream:
-    """The stream `frame`, to be written to several tables at once: `slackwater.stream(df).to(lake, {...}).start()`.
+    """Return the stream `frame` for writes to several tables: `slackwater.stream(df).to(lake, {...}).start()`.
 
-    Raises InvalidArgument for a frame that is not of a stream.
+    Raises InvalidArgument for a frame that is not streaming.
 
     >>> orders = spark.readStream.format("delta").load(flights)
     >>> def count(batch, tx):
@@ -59,7 +62,7 @@ def stream(frame: DataFrame) -> Stream:
 
 @dataclass(frozen=True)
 class Stream:
-    """A frame of a stream, on its way to tables."""
+    """A streaming frame, to write to tables."""
 
     frame: DataFrame
 
@@ -67,14 +70,13 @@ class Stream:
         return "<Stream: .to(lake, {name: function}) says into which tables>"
 
     def to(self, lake: Lake, tables: Mapping[str, TableFunction]) -> LakeStreamWriter:
-        """What writes each micro-batch to the `tables` of the lake in one transaction, to be started.
+        """Return a writer of each micro-batch to the `tables` of the `lake` in one transaction, not started yet.
 
-        For each table a function: of one argument, the batch, it gives the rows to append; of two, the batch and the
-        transaction, it may read and change any table of the lake, and what it gives, if anything, is appended to its
-        own. They are called in their order, and once more where the transaction is run again: three times as the others
-        are, then under locks, which others wait for. What other functions did to a table is seen.
-
-        Raises TableNotFound, InvalidArgument.
+        Each table has a function. A function of one argument, the batch, returns the rows to append. A function of two,
+        the batch and the transaction, can read and change any table of the lake. Its result, if any, is appended to its
+        own table. The functions run in their order, and see the changes of earlier functions. They run again if the
+        transaction is retried: three times optimistically, then under locks that block other writers. Raises
+        TableNotFound, InvalidArgument.
         """
         if not isinstance(lake, Lake):
             raise InvalidArgument(f"the tables are those of a slackwater.Lake, found {type(lake).__name__}")
@@ -87,7 +89,7 @@ class Stream:
 
 @dataclass(frozen=True)
 class LakeStreamWriter:
-    """A stream into tables of a lake, not started yet; its methods are those of PySpark's DataStreamWriter."""
+    """A stream into tables of a lake, not started yet. Its methods are those of PySpark's DataStreamWriter."""
 
     frame: DataFrame
     lake: Lake
@@ -116,30 +118,33 @@ class LakeStreamWriter:
         )
 
     def option(self, key: str, value: Any) -> LakeStreamWriter:
-        """An option: of the query `checkpointLocation`; of the appends `mergeSchema`, `userMetadata`, `userName`."""
+        """Set one option.
+
+        `checkpointLocation` is for the query; `mergeSchema`, `userMetadata`, `userName` are for the appends.
+        """
         return self.options(**{key: value})
 
     def options(self, **options: Any) -> LakeStreamWriter:
-        """As `option`, several."""
+        """Set several options, see `option`."""
         return replace(self, given={**self.given, **options})
 
     def outputMode(self, outputMode: str) -> LakeStreamWriter:
-        """`append`, `update` or `complete`: which rows of an aggregation a batch has."""
+        """Set `append`, `update` or `complete`: the rows of an aggregation in a batch."""
         return replace(self, mode=outputMode)
 
     def queryName(self, queryName: str) -> LakeStreamWriter:
-        """The name of the query, as `spark.streams` shows it."""
+        """Set the name of the query in `spark.streams`."""
         return replace(self, name=queryName)
 
     def trigger(self, **trigger: Any) -> LakeStreamWriter:
-        """When there is a batch: `availableNow=True`, `processingTime="10 seconds"`, `once=True`."""
+        """Set the trigger of batches: `availableNow=True`, `processingTime="10 seconds"`, `once=True`."""
         return replace(self, triggers=trigger)
 
     def start(self) -> Any:
-        """The running query, a StreamingQuery.
+        """Start the query. Return its StreamingQuery.
 
-        Raises InvalidArgument where neither `checkpointLocation` nor the session says where it keeps how far it is,
-        UnsupportedFeature where the server of a session through Connect has no Slackwater.
+        Raises InvalidArgument if neither `checkpointLocation` nor the session sets a checkpoint, UnsupportedFeature if
+        the server of a Connect session does not have Slackwater.
         """
         given = Options(self.given)
         checkpoint = checkpoint_of(self.frame.sparkSession, given, self.name)
@@ -158,7 +163,7 @@ class LakeStreamWriter:
 
 @dataclass(frozen=True)
 class _BatchWriter:
-    """What writes the micro-batches of one query."""
+    """Writer of the micro-batches of one query."""
 
     lake: Lake
     tables: Mapping[str, _BatchFunction]
@@ -167,14 +172,14 @@ class _BatchWriter:
     output_mode: str
 
     def on(self, spark: SparkSession) -> _BatchWriter:  # noqa: ARG002  (the lake is opened where this arrives)
-        """The same in another process."""
+        """Return the same writer in another process."""
         return self
 
     def write(self, frame: DataFrame, batch_id: int) -> None:
-        """Commit a batch to all tables, unless they have it already."""
+        """Commit a batch to all tables, unless already committed."""
         spark = frame.sparkSession
         app_id = query_id(spark, self.checkpoint)
-        # Each function reads the batch, and all must read the same.
+        # Persist the batch, because several functions read it and must read the same rows.
         several = len(self.tables) > 1
         batch = frame.persist() if several else frame
         try:
@@ -193,7 +198,7 @@ class _BatchWriter:
         return ", ".join(self.tables)
 
     def _committed(self, batch: DataFrame, batch_id: int, app_id: str) -> LakeTransaction | None:
-        """The transaction that the batch became; None where it was one before."""
+        """Return the transaction of the batch, None if an earlier transaction committed the batch."""
 
         def work(transaction: LakeTransaction) -> LakeTransaction | None:
             return transaction if self._apply(transaction, batch, batch_id, app_id) else None
@@ -204,12 +209,12 @@ class _BatchWriter:
         except CommitError as error:
             if not error.retryable:
                 raise
-            # A query that reads what another one writes may lose whenever that has a batch.
+            # A query that reads a table of another query can conflict with each batch of the other query.
             _log.info("%s: batch %d of query %s is done under locks: %s", self, batch_id, app_id, error)
             return self.lake.run(work, RETRIES, spark=spark, control=LOCKING, writes=list(self.tables))
 
     def _apply(self, transaction: LakeTransaction, batch: DataFrame, batch_id: int, app_id: str) -> bool:
-        """Do in the transaction what the batch means; False where a table has it, and so all of them do."""
+        """Apply the batch in the transaction. Return False if one table, and therefore each table, has the batch."""
         progress = {name: transaction.log(name).application_version(app_id) for name in self.tables}
         if any(version is not None and version >= batch_id for version in progress.values()):
             return False
@@ -229,13 +234,13 @@ class _BatchWriter:
 
 @dataclass(frozen=True)
 class _BatchFunction:
-    """What a batch means for a table, by a function of the batch, or of the transaction too."""
+    """A function of a batch for a table, with or without the transaction."""
 
     function: TableFunction
     takes_transaction: bool
 
     def rows(self, name: str, batch: DataFrame, transaction: LakeTransaction) -> DataFrame | None:
-        """The rows to append to the table `name`; None where the function did what there is to do itself."""
+        """Return the rows to append to the table `name`, None if the function wrote all changes itself."""
         rows = self.function(batch, transaction) if self.takes_transaction else self.function(batch)
         if rows is None and not self.takes_transaction:
             raise InvalidArgument(f"the function for the table {name} is to give the rows to append, it gave None")
@@ -247,7 +252,7 @@ class _BatchFunction:
 
 
 def _meaning(name: str, function: Any) -> _BatchFunction:
-    """As `Stream.to` takes it. Raises InvalidArgument for what takes neither the batch, nor it and the transaction."""
+    """Return a function for `Stream.to`. Raises InvalidArgument unless it takes the batch, or batch and transaction."""
     if isinstance(function, KeyedChanges):
         return _BatchFunction(function.to(name), takes_transaction=True)
     if not callable(function):

@@ -1,6 +1,6 @@
-"""The queries of a session watched while they run: a progress line, and a function that is told of each micro-batch.
+"""Monitoring of a session's running queries: a progress line, and a callback for each micro-batch.
 
-Source: Spark's StreamingQueryListener, whose reports these are.
+Source: Spark's StreamingQueryListener, the origin of the reports.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _VERSION, _TABLE = "reservoirVersion", "reservoirId"
 
 @dataclass(frozen=True, slots=True)
 class StreamBatch:
-    """A micro-batch that a query is done with.
+    """A finished micro-batch of a query.
 
-    `query` is the query's name, or else its id. `rows` were read by it, `rows_per_second` while it ran. Of the Delta
-    tables that it reads, `versions_behind` is how many versions the one that is furthest behind has still to be read,
-    one that was read in part among them; None where it reads no Delta table. `files_behind` and `bytes_behind` are what
-    the tables had left together when the micro-batch was planned, None where that is not known of each.
+    `query` is the query's name, or else its id. `rows` is the number of rows read, `rows_per_second` their rate.
+    `versions_behind` is the number of unread versions, partly read ones included, of the Delta source with the greatest
+    backlog; None without Delta sources. `files_behind` and `bytes_behind` are the backlog of all Delta sources together
+    at the planning of the batch, None unless known for each source.
     """
 
     query: str
@@ -48,7 +48,7 @@ class StreamBatch:
 
     @staticmethod
     def of(report: Any) -> StreamBatch:
-        """What `report` says, a StreamingQueryProgress of PySpark's."""
+        """Return the batch in `report`, a StreamingQueryProgress of PySpark."""
         behind = [found for source in report.sources if (found := _versions_behind(source)) is not None]
         left = _outstanding(report.sources)
         return StreamBatch(
@@ -73,12 +73,12 @@ class StreamBatch:
 
 
 class QueryWatcher(StreamingQueryListener):
-    """What watches the queries of a session until `stop`, or until the end of a `with` block."""
+    """Monitor of a session's queries until `stop`, or until the end of a `with` block."""
 
     def __init__(
         self, spark: SparkSession, progress: Progress, told: Callable[[StreamBatch], object] | None = None
     ) -> None:
-        # Through Connect it is the manager that knows its listeners.
+        # In Connect, the manager object has the listeners.
         self._queries = spark.streams
         self._told = told
         self._lock = threading.Lock()
@@ -88,7 +88,7 @@ class QueryWatcher(StreamingQueryListener):
         self._progress = self._held.enter_context(progress)
 
     def start(self) -> QueryWatcher:
-        """This, from now on told by Spark."""
+        """Register this listener with Spark and return it."""
         self._queries.addListener(self)
         return self
 
@@ -104,8 +104,8 @@ class QueryWatcher(StreamingQueryListener):
         return f"<Watching {counted(len(self._shown), 'query', 'queries')}: stop() ends it>"
 
     def stop(self) -> None:
-        """Watch no more; once more does nothing."""
-        # A session that was stopped has no listeners.
+        """Stop the monitoring. A repeated call has no effect."""
+        # A stopped session has no listeners.
         with suppress(Exception):
             self._queries.removeListener(self)
         with self._lock:
@@ -114,10 +114,10 @@ class QueryWatcher(StreamingQueryListener):
             self._held.close()
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802  (the name PySpark has)
-        """For Spark."""
+        """Implement Spark's listener."""
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802  (the name PySpark has)
-        """For Spark: a micro-batch is done with, or none was needed for a while."""
+        """Implement Spark's listener: a micro-batch is finished, or the query was idle for a while."""
         try:
             batch = StreamBatch.of(event.progress)
             self._show(batch.query_id, batch)
@@ -127,10 +127,10 @@ class QueryWatcher(StreamingQueryListener):
             _log.exception("a micro-batch was not told of")
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802  (the name PySpark has)
-        """For Spark."""
+        """Implement Spark's listener."""
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802  (the name PySpark has)
-        """For Spark."""
+        """Implement Spark's listener."""
         self._show(str(event.id), None)
 
     def _show(self, query_id: str, batch: StreamBatch | None) -> None:
@@ -145,11 +145,11 @@ class QueryWatcher(StreamingQueryListener):
 
 
 def watch(spark: SparkSession, told: Callable[[StreamBatch], object] | None = None) -> QueryWatcher:
-    """Watch the queries of the session `spark` that run now, and those to come, until `stop()`.
+    """Monitor the present and future queries of the session `spark` until `stop()`.
 
-    On a terminal, and in notebooks, a line says of each query its last micro-batch, the rows in it and how many
-    versions, files and bytes it is behind. `told` is called with each micro-batch: what it raises is logged. Through
-    Connect a program does not end before `stop()`, as a thread of PySpark's listens. Raises InvalidArgument.
+    On a terminal and in notebooks, a line shows for each query the last micro-batch, its rows, and the backlog in
+    versions, files and bytes. `told` is called with each micro-batch; its errors are logged. Through Connect a program
+    does not end before `stop()`, because a listener thread of PySpark runs. Raises InvalidArgument.
 
     >>> with slackwater.watch(spark, lambda batch: print(batch.query, batch.rows, batch.versions_behind)) as watching:
     ...     watching
@@ -170,13 +170,13 @@ def _versions_behind(source: Any) -> int | None:
 
 
 def _outstanding(sources: Any) -> Outstanding | None:
-    """What the Delta tables among the sources have left; None where one does not say it, and where there is none."""
+    """Return the total backlog of the Delta sources, None if there are none or if one does not report its backlog."""
     total: Outstanding | None = None
     for source in sources:
         latest = _offset(source.latestOffset)
         if latest is None:
             continue
-        # A source in Python has no metrics.
+        # A Python data source has no metrics, and reports the backlog in its offset.
         found = Outstanding.of_metrics(source.metrics) or Outstanding.of_metrics(latest)
         if found is None:
             return None
@@ -185,7 +185,7 @@ def _outstanding(sources: Any) -> Outstanding | None:
 
 
 def _offset(text: Any) -> dict[str, Any] | None:
-    """The offset of a Delta table; None for that of another source."""
+    """Return the offset of a Delta table, None for the offset of another source."""
     try:
         found = json.loads(text)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""`spark.readStream.format("delta")`: a table as the source of a stream, by its path or its name.
+"""`spark.readStream.format("delta")`: a table as the source of a stream, by path or name.
 
 Source: delta-spark's DeltaOptions and DeltaDataSource.
 """
@@ -57,7 +57,7 @@ _OF_SCHEMA_LOG = (
 
 
 def extend_stream_reader(reader: type) -> None:
-    """Let PySpark's reader of streams answer for tables of format delta, once."""
+    """Extend PySpark's stream reader to tables of format delta. A repeated call has no effect."""
     if is_extended(reader):
         return
     remember_requests(reader)
@@ -94,18 +94,19 @@ def _table(original: Callable[..., Any], self: Any, tableName: Any) -> Any:  # n
 def stream_of(
     spark: SparkSession, table: Table, options: Mapping[str, Any] | None = None, name: str | None = None
 ) -> DataFrame:
-    """The stream of `table` as a frame: its rows now, and those that are appended from then on, or its change feed.
+    """Return the stream of `table` in a frame: its present rows, then appended rows, or its change feed.
 
-    `name`: that of the source in checkpoints, as `readStream.name` gives it.
+    `name`: the name of the source in checkpoints, set by `readStream.name`.
 
     Options (any case, names and defaults of delta-spark): `startingVersion` (a version, or `latest`) or
-    `startingTimestamp`, inclusive, for a stream without a checkpoint; `maxFilesPerTrigger` (1000),
-    `maxBytesPerTrigger` (`10g`); `ignoreDeletes`, `ignoreChanges`, `skipChangeCommits`; `readChangeFeed`;
-    `excludeRegex`; `withEventTimeOrder` with `eventTimeColumn`; `failOnDataLoss`; `schemaTrackingLocation`, with
+    `startingTimestamp`, inclusive, for a stream without a checkpoint; `maxFilesPerTrigger` (1000), `maxBytesPerTrigger`
+    (`10g`); `ignoreDeletes`, `ignoreChanges`, `skipChangeCommits`; `readChangeFeed`; `excludeRegex`;
+    `withEventTimeOrder` with `eventTimeColumn`; `failOnDataLoss`; `schemaTrackingLocation`, with
     `streamingSourceTrackingId`, `allowSourceColumnRename`, `allowSourceColumnDrop`, `allowSourceColumnTypeChange`; and
-    `rowTracking`, `allowPathsOutsideRoot` of this package. Raises TableNotFound, InvalidArgument, VersionNotFound for a
-    version to come, TimestampOutOfRange for such a time, ChangeFeedNotEnabled, UnsupportedFeature, OperationNotAllowed
-    behind a change of schema that has to be judged.
+    `rowTracking`, `allowPathsOutsideRoot` of this package.
+
+    Raises TableNotFound, InvalidArgument, VersionNotFound for a future version, TimestampOutOfRange for a future time,
+    ChangeFeedNotEnabled, UnsupportedFeature, OperationNotAllowed after a schema change without the user's approval.
     """
     given = Options(options or {})
     if table.branch is not None:
@@ -138,10 +139,10 @@ def stream_of(
 
 
 def _tracked(scan: StreamScan, given: Options) -> StreamScan:
-    """The stream with the schema that it was reading with, where it tracks its schemas.
+    """Return the stream with its last schema, if the stream tracks its schemas.
 
-    Raises OperationNotAllowed behind a change that has to be looked at, CorruptLog, CorruptTable, InvalidArgument for
-    options of a stream that tracks its schemas, where this one does not.
+    Raises OperationNotAllowed after a schema change without the user's approval, CorruptLog, CorruptTable,
+    InvalidArgument for options of schema tracking without `schemaTrackingLocation`.
     """
     location = next((found for key in _SCHEMA_LOG if (found := given.get(key)) is not None), None)
     if location is None:
@@ -190,7 +191,7 @@ def _require_supported(given: Options, table: Table) -> None:
 
 
 def _event_time(given: Options, snapshot: Snapshot) -> str | None:
-    """The column in whose order a stream reads what it begins with. Raises InvalidArgument."""
+    """Return the event time column for the order of the initial snapshot. Raises InvalidArgument."""
     column, where = given.get("eventTimeColumn"), snapshot.table.location
     if not given.flag("withEventTimeOrder"):
         if column is not None:

@@ -1,6 +1,6 @@
-"""A stream of a table as a frame: the table's columns over the rows that executors read in Python.
+"""A stream of a table in a frame: the table's columns over rows read by executors in Python.
 
-`where` and `select` straight on the frame read fewer files and columns, as for a table that is read at once.
+`where` and `select` directly on the frame prune files and columns, like in batch reads.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from slackwater.streams.options import StreamOptions
 from slackwater.streams.schema_log import SchemaLog
 from slackwater.streams.stream_planner import StreamReadSpec
 
-# Not empty_table, which imports pandas: every session would wait for it.
+# Not empty_table, because empty_table imports pandas, a delay for every session.
 _NO_FILES = pa.Table.from_batches([], ADD_SCHEMA)
 
 
 @dataclass(frozen=True)
 class StreamScan(TableScan):
-    """A stream that reads the table of `snapshot` with its schema, which is of `schema_version`, the newest by default.
+    """A stream of the table of `snapshot` with the schema of `schema_version`, by default of the newest version.
 
-    `schema_log`: where it keeps the schemas that it reads with.
+    `schema_log`: the log of the stream's schemas.
     """
 
     stream: StreamOptions = field(default_factory=StreamOptions)
@@ -62,7 +62,7 @@ class StreamScan(TableScan):
         return with_feed_columns(schema) if self.stream.change_feed else schema
 
     def files_for(self, predicate: Predicate | None) -> pa.Table:  # noqa: ARG002
-        """None: which files there are is found out while the stream runs."""
+        """Return no files: the stream finds its files at run time."""
         return _NO_FILES
 
     def frame_of(
@@ -71,7 +71,7 @@ class StreamScan(TableScan):
         needed: frozenset[str] | None = None,
         predicate: Predicate | None = None,
     ) -> DataFrame:
-        """As `TableScan.frame_of`, of all files that the stream will read."""
+        """Return the frame of all future files of the stream, like `TableScan.frame_of`."""
         raw = replace(self, needed=needed, predicate_of_files=predicate).raw_frame([], _NO_FILES)
         feed = [F.col(name) for name in FEED_COLUMNS] if self.stream.change_feed else []
         return raw.frame.select(*raw.columns, *feed)
@@ -83,18 +83,18 @@ class StreamScan(TableScan):
 
 @dataclass(frozen=True)
 class _StreamRows:
-    """The rows of a stream, as a frame of Spark's."""
+    """The rows of a stream, in a frame of Spark."""
 
     scan: StreamScan
     by_arrow = True
     planned_of: Sequence[str] = ()
-    # A stream goes through versions in which columns may have been nullable.
+    # A stream reads old versions, possibly with nullable columns.
     not_null = NullabilityMode.NOWHERE
 
     def rows(self, asked: RowReadRequest) -> RowReadResult:
         scan = self.scan
         keys = {column.name: f"__slackwater_partition_{at}" for at, column in enumerate(asked.partitions)}
-        # What a feed says comes first: change files have it in this place themselves.
+        # The feed's columns come first, like in change files.
         told = {name: (name, kind) for name, kind in FEED_COLUMNS.items()}
         constants = told if scan.stream.change_feed else {}
         constants |= {keys[c.name]: (c.name, to_spark_type(c.type)) for c in asked.partitions}
@@ -105,7 +105,7 @@ class _StreamRows:
         row = [spark_types.StructField(ROW, spark_types.LongType())] if asked.needs_row else []
         schema = spark_types.StructType([*asked.schema.fields, *of_constants.fields, *row])
         if not schema.fields:
-            # A source has a column, also where only rows are counted.
+            # A source needs a column, even for a count of rows.
             return self.rows(replace(asked, needs_row=True))
         snapshot = scan.snapshot
         wanted = ReadProjection(

@@ -1,6 +1,6 @@
-"""The Python beside a Spark Connect server, in which the micro-batches of its queries are written.
+"""Check of the Python next to a Spark Connect server, which writes the micro-batches of queries.
 
-It is asked before a query starts: Spark runs a Python data source there to hear of its schema, and no job.
+The check runs before the start of a query. Spark runs a Python data source there to read its schema, without a job.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _ASKED, _NAME, _NONE = "_slackwater_server_python", "delta_server_python", "none
 
 
 def require_server_python(spark: SparkSession) -> None:
-    """Let pass a session through Connect whose server has this package, of this version, in its Python.
+    """Check that the server of a Connect session has this package, in this version, in its Python.
 
-    Found out once per session. Raises UnsupportedFeature.
+    Cached per session. Raises UnsupportedFeature.
     """
     if _ASKED in spark.__dict__:
         return
@@ -47,7 +47,7 @@ def _lacking(spark: SparkSession, version: str) -> str | None:
 
 
 def _data_source(format_name: str, none: str) -> Any:
-    # It travels by value: nothing of this package may be named in it.
+    # A local class is pickled by value, and must not refer to this package.
     from pyspark.sql.datasource import DataSource
 
     class ServerPython(DataSource):

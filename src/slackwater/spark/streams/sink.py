@@ -1,8 +1,9 @@
-"""The table that a streaming query writes to: each micro-batch is one commit, whatever comes in between.
+"""The target table of a streaming query. Each micro-batch is exactly one commit, despite failures.
 
-A query keeps its id in its checkpoint. The commit of a batch says that the query has come as far (`txn`), so a batch
-that is sent again is passed over: after a restart, after an error between commit and checkpoint, where two queries
-share a checkpoint by mistake, and whichever engine wrote it before.
+A query has its id in its checkpoint. The commit of a batch records the query's progress (`txn`), so a repeated batch is
+skipped: after a restart, after an error between commit and checkpoint, if two queries share a checkpoint by mistake,
+and after a batch written by another engine.
+
 Source: delta-protocol.md "Transaction Identifiers"; delta-spark's DeltaSink.
 """
 
@@ -30,17 +31,17 @@ from slackwater.spark.writer.save import save_micro_batch, validate_save
 from slackwater.transaction.commit_result import CommitResult
 
 CHECKPOINT = "checkpointLocation"
-"""The option that says where a query keeps how far it is."""
+"""The option for the location of a query's checkpoint."""
 
 _log = logging.getLogger(__name__)
 _CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
-# Where Spark keeps the id of the query whose batch the thread is at.
+# Spark's local property with the query id of the thread's batch.
 _QUERY_ID = "sql.streaming.queryId"
 
 
 @dataclass(frozen=True)
 class SinkRequest:
-    """What a query was asked to write."""
+    """The write request of a query."""
 
     output_mode: str
     options: Mapping[str, Any]
@@ -49,14 +50,14 @@ class SinkRequest:
     cluster_by: Sequence[str] = ()
 
     def write_options(self, settings: SessionSettings) -> WriteOptions:
-        """As `stream_options` has them in a session with these `settings`. Raises InvalidArgument."""
+        """Return `stream_options` for a session with these `settings`. Raises InvalidArgument."""
         return stream_options(settings, self.output_mode, self.options, self.partition_by, self.cluster_by)
 
 
 class StreamSink:
-    """The side of one running query that its micro-batches see: `write` is what `foreachBatch` takes.
+    """The sink of one running query. `write` is the function for `foreachBatch`.
 
-    The settings of the session are those of its start, as for all of a query.
+    Settings of the session are read once, at the start of the query.
     """
 
     def __init__(self, spark: SparkSession, table: Table, request: SinkRequest) -> None:
@@ -67,11 +68,11 @@ class StreamSink:
         self._query_id: str | None = None
 
     def validate(self, frame: DataFrame) -> None:
-        """Raise as the first batch would where columns, partitioning or options do not fit; nothing is written."""
+        """Check columns, partitioning and options without a write. Raises like the first batch."""
         validate_save(frame, self._table, self._request, self._settings)
 
     def write(self, frame: DataFrame, batch_id: int) -> None:
-        """Commit the rows of a batch, unless the log says that they are there. Raises as `save`."""
+        """Commit the rows of a batch, unless the log has them. Raises as `save`."""
         if self._query_id is None:
             self._query_id = query_id(frame.sparkSession, self._checkpoint)
         batch = MicroBatch(self._query_id, batch_id)
@@ -98,7 +99,10 @@ class StreamSink:
 
 
 def checkpoint_of(spark: SparkSession, options: Mapping[str, Any], query_name: str | None) -> str:
-    """Where a query keeps how far it is. Raises InvalidArgument where neither `options` nor the session say so."""
+    """Return the location of a query's checkpoint, from `options` or the session.
+
+    Raises InvalidArgument if neither sets the location.
+    """
     told = Options(options).get(CHECKPOINT)
     if told:
         return told
@@ -112,29 +116,29 @@ def checkpoint_of(spark: SparkSession, options: Mapping[str, Any], query_name: s
 
 
 def drain_batch(frame: DataFrame) -> None:
-    """Read a batch that is skipped: a state that Spark keeps of a query is committed on the way."""
+    """Read a skipped batch, because this commits the state that Spark stores for the query."""
     frame.write.format("noop").mode("overwrite").save()
 
 
 def _written_rows(result: CommitResult) -> str:
-    """How many rows the commit says that it wrote."""
+    """Return the number of written rows in the commit's metrics, or "unknown"."""
     try:
         listing = result.table.list_log(result.version)
         actions = CommitHistory(result.store, listing, result.snapshot.configuration).actions(result.version)
     except SlackwaterError:
-        # The commit stands: no line of a log is worth a failed query.
+        # The commit is valid, and a log message must not fail the query.
         return "unknown"
     metrics = (action["commitInfo"].get("operationMetrics") for action in actions if "commitInfo" in action)
     return str((next(metrics, None) or {}).get("numOutputRows", "unknown"))
 
 
 def query_id(spark: SparkSession, checkpoint: str) -> str:
-    """The id of the query whose batch this is, as its `checkpoint` keeps it."""
+    """Return the id of the current batch's query, stored in its `checkpoint`."""
     if not is_connect(spark):
         told = spark.sparkContext.getLocalProperty(_QUERY_ID)
         if told:
             return str(told)
-    # Spark reaches its own checkpoint, wherever that is.
+    # Read through Spark, because Spark has access to its own checkpoint in any store.
     reader = spark.read.format("text").option("wholetext", "true")
     (row,) = reader.load(escaped_path(checkpoint.rstrip("/") + "/metadata")).collect()
     return str(json.loads(row[0])["id"])

@@ -1,7 +1,7 @@
-"""What Spark asks of a stream's source, in the process that plans micro-batches, and in those that read them.
+"""The stream reader for Spark, in the process that plans micro-batches and in executors.
 
-Releases of PySpark differ: from 4.2 on Spark says where a micro-batch begins and how much it may hold, and keeps to
-what is there when `Trigger.AvailableNow` begins.
+Releases of PySpark differ. From 4.2 on, Spark sets start and limits of a micro-batch, and `Trigger.AvailableNow` ends
+at the versions present at its start.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Planning(DataSourceStreamReader):
         self._rows = rows
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For executors, which only read."""
+        """Pickle for executors, with the reader only."""
         return TaskReader, (self._rows,)
 
     @cached_property
@@ -71,7 +71,7 @@ class _Planning(DataSourceStreamReader):
 
 
 class _Unlimited(_Planning):
-    """For releases in which Spark does not say where a micro-batch begins: it takes all that is there."""
+    """A reader for releases without start offsets and limits: a micro-batch has all available files."""
 
     @plain_errors()
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]
@@ -83,7 +83,7 @@ if _HAS_LIMITS:
     class _Limited(_Planning, SupportsTriggerAvailableNow):
         def getDefaultReadLimit(self) -> ReadLimit:
             options = self._read.options
-            # One limit is all that Spark can be told: the other one goes along with it.
+            # Spark accepts one limit, so `latestOffset` adds the other.
             if options.max_files is not None:
                 return ReadMaxFiles(options.max_files)
             return ReadAllAvailable() if options.max_bytes is None else ReadMaxBytes(options.max_bytes)
@@ -98,7 +98,7 @@ if _HAS_LIMITS:
         @plain_errors()
         def reportLatestOffset(self) -> dict[str, Any]:
             newest, left = self._source.newest(), self._source.outstanding()
-            # PySpark lets a source report nothing else: there are no metrics of one in Python.
+            # Report the backlog in the offset, because a Python source cannot report metrics.
             return {**newest.to_json(), **({} if left is None else left.metrics())}
 
         @plain_errors()
@@ -107,5 +107,5 @@ if _HAS_LIMITS:
 
 
 def stream_reader(rows: bytes, plan: bytes) -> DataSourceStreamReader:
-    """The reader of a stream: `rows`, what executors need, and `plan`, its StreamReadSpec, are pickled."""
+    """Return the reader of a stream. `rows`, for executors, and `plan`, a StreamReadSpec, are pickled."""
     return _Limited(rows, plan) if _HAS_LIMITS else _Unlimited(rows, plan)

@@ -1,4 +1,4 @@
-"""What of a stream travels to executors: how the rows of its tasks are read, and nothing that plans them."""
+"""The part of a stream that executors need: a reader of task rows, without planning."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from slackwater.streams.file_tasks import StreamTask, read_task
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
-    """An error of this package that leaves the block reaches Spark as its sentence alone, without a traceback.
+    """Make errors of this package in the block reach Spark as a message, without a traceback.
 
-    PySpark asks the environment of the process for that, when it tells of what the process ends with.
+    PySpark checks the process environment for this when it reports the error.
     """
     try:
         yield
@@ -28,13 +28,13 @@ def plain_errors() -> Iterator[None]:
 
 
 class TaskReader:
-    """Reads the tasks of a stream; `rows` is its store and its ReadProjection, pickled."""
+    """Reader of a stream's tasks. `rows` is its store and its ReadProjection, pickled."""
 
     def __init__(self, rows: bytes) -> None:
         self._rows = rows
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        """The rows of an InputPartition of PySpark, whose value is a StreamTask, pickled."""
+        """Yield the rows of a PySpark InputPartition. Its value is a StreamTask, pickled."""
         store, wanted = pickle.loads(self._rows)  # noqa: S301  (the session's own)
         task: StreamTask = pickle.loads(partition.value)  # noqa: S301  (the session's own)
         with plain_errors():

@@ -1,7 +1,8 @@
 """`df.writeStream.format("delta").start(path)` and `.toTable(name)`, with PySpark's DataStreamWriter of either mode.
 
-Such a query is one of `foreachBatch`, whose function writes each batch as `df.write` does. All that can be known is
-looked at before it starts.
+Such a query is a `foreachBatch` query with a function that writes each batch like `df.write`. Arguments are validated
+before the query starts, as far as possible.
+
 Source: delta-spark's DeltaDataSource.createSink; Spark's DataStreamWriter.
 """
 
@@ -38,7 +39,7 @@ _OWN_FUNCTION = ("foreach", "foreachBatch")
 
 @dataclass
 class _Request:
-    """What was asked of one writer: `source` is the format that was named last, None with a function of the user."""
+    """The settings of one writer. `source` is the last format set, None with a function of the user."""
 
     frame: DataFrame
     source: str | None = None
@@ -55,18 +56,18 @@ class _Request:
         return self.frame.sparkSession
 
     def write_options(self) -> dict[str, str]:
-        """The options as text, those of the query itself left out."""
+        """Return the options as text, without options of the query itself."""
         return {k: v for k, v in Options(self.options).items() if k.lower() not in ("checkpointlocation", "path")}
 
 
 def extend_stream_writer(writer: type) -> None:
-    """Let the writer's methods be those here, which get Spark's; once per class."""
+    """Replace the writer's methods. The replacements receive Spark's. A repeated call for a class has no effect."""
     if is_extended(writer):
         return
     wrap(writer, "__init__", _init)
     names = ("format", "option", "options", "outputMode", "partitionBy", "clusterBy", "queryName", "trigger")
     for name in (*names, *_OWN_FUNCTION):
-        # Releases of PySpark differ in what there is.
+        # Not all releases of PySpark have each method.
         if hasattr(writer, name):
             wrap(writer, name, functools.partial(_asked, name))
     if writer.__module__.startswith("pyspark.sql.connect"):
@@ -111,12 +112,12 @@ def _asked(what: str, original: Callable[..., Any], self: Any, *args: Any, **kwa
 
 
 def _foreach_batch(original: Callable[..., Any], self: Any, func: Callable[..., None]) -> Any:
-    """The function runs in a Python of the server: there it enables its process, where Slackwater is installed."""
+    """Run `func` in a Python process of the server, after `enable` of Slackwater if installed there."""
     return original(_enabling(func) if is_enabled_for(self._session) else func)
 
 
 def _enabling(func: Callable[..., None]) -> Callable[..., None]:
-    # It travels by value: nothing of this package may be named outside of it.
+    # The function is pickled by value, and must not refer to this package outside its body.
     def enabled(frame: Any, batch_id: int) -> None:
         from importlib import import_module
         from importlib.util import find_spec
@@ -163,7 +164,7 @@ def _to_table(
 
 
 def _is_delta(request: _Request, named: str | None) -> bool:
-    """Whether the query is to write to Delta, by what was named at its start or before, and is answered for here."""
+    """Return whether the query writes to Delta and the session is enabled, according to the last format set."""
     source = named if named is not None else request.source
     if named is None and request.has_function:
         return False
@@ -172,7 +173,7 @@ def _is_delta(request: _Request, named: str | None) -> bool:
 
 
 def _is_known(request: _Request, named: str | None, name: Any) -> bool:
-    """Whether no format was named, and `name` is that of a Delta table."""
+    """Return whether no format is set and `name` is that of a Delta table."""
     if named is not None or request.source is not None or request.has_function or not is_enabled_for(request.spark):
         return False
     parts = known_parts(name)
@@ -182,7 +183,7 @@ def _is_known(request: _Request, named: str | None, name: Any) -> bool:
 def _complete(
     writer: Any, output_mode: str | None, partition_by: Any, query_name: str | None, options: Mapping[str, Any]
 ) -> None:
-    """What the last call says goes the way of the calls before it."""
+    """Apply the arguments of the last call like calls of the writer's methods."""
     writer.options(**options)
     if output_mode is not None:
         writer.outputMode(output_mode)
@@ -193,7 +194,7 @@ def _complete(
 
 
 def _started(request: _Request, target: Callable[[WriteOptions], Table]) -> Any:
-    """The query, running. Nothing is written where this raises, but a table that `target` creates."""
+    """Start the query and return it. An error leaves nothing written, except a table created by `target`."""
     spark, frame = request.spark, request.frame
     asked = SinkRequest(
         request.output_mode,
@@ -244,13 +245,13 @@ def _has_void(kind: spark_types.DataType) -> bool:
 
 
 def _table_at(request: _Request, path: Any, written: WriteOptions) -> Table:
-    """The table at the path that `start` got, or the option `path` says; the first batch creates it."""
+    """Return the table at the path of `start` or of the option `path`. The first batch creates the table."""
     found = given_path(path, request.options)
     return table_at(request.spark, found, written.given)
 
 
 def _table_named(request: _Request, name: Any, written: WriteOptions) -> Table:
-    """The table that the name stands for; where it is no path, one that is missing is created."""
+    """Return the table of the name. A missing table is created, unless the name is a path."""
     spark, parts = request.spark, parts_of(name)
     path = path_in_parts(parts)
     if path is not None:
