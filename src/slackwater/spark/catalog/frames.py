@@ -1,4 +1,4 @@
-"""`spark.sql` over frames that stand in a statement as views, in each mode."""
+"""`spark.sql` over frames, used as views in a statement, in each mode."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _numbers = itertools.count(1)
 
 
 def new_view_name() -> str:
-    """A name for a view that no other has."""
+    """Return a unique name for a view."""
     return f"{_PREFIX}{next(_numbers)}"
 
 
 @contextmanager
 def with_frames(spark: SparkSession, text: str, given: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, DataFrame]]]:
-    """`text` with names of views where it has `{name}`, and in Connect these views; in classic mode they are there.
+    """Yield `text` with view names for each `{name}`, and the views in Connect.
 
-    As PySpark's own formatting does it.
+    Classic mode registers the views in the session instead. Uses PySpark's own formatter.
     """
     if not given:
         yield text, {}
@@ -49,7 +49,7 @@ def with_frames(spark: SparkSession, text: str, given: Mapping[str, Any]) -> Ite
 
 
 def sql_over(spark: SparkSession, text: str, views: Mapping[str, DataFrame], args: Any = None) -> DataFrame:
-    """`spark.sql(text, args)` as Spark has it, where the names of `views` stand for these frames."""
+    """Return Spark's own `spark.sql(text, args)`, with the names of `views` for these frames."""
     if is_connect(spark):
         return _connect_sql(spark, text, views, args)
     with session_views(spark, views):
@@ -58,7 +58,7 @@ def sql_over(spark: SparkSession, text: str, views: Mapping[str, DataFrame], arg
 
 @contextmanager
 def session_views(spark: SparkSession, views: Mapping[str, DataFrame]) -> Iterator[None]:
-    """Within the block, temporary views of the session have these names and rows."""
+    """Create temporary views of the session with these names and rows within the block."""
     try:
         for name, frame in views.items():
             _register(spark, name, _of_session(spark, frame))
@@ -69,10 +69,10 @@ def session_views(spark: SparkSession, views: Mapping[str, DataFrame]) -> Iterat
 
 
 def _register(spark: SparkSession, name: str, frame: DataFrame) -> None:
-    """`frame` as the temporary view `name`, one of this module's own.
+    """Register `frame` as the temporary view `name`, an internal name.
 
-    Spark's command costs more than a short query's plan; what it puts down of the first view serves the others, as
-    nothing but the plan is asked of them.
+    Spark's command costs more than a short query's plan. The metadata of the first view serve for all others, because
+    only the plan of a view is read.
     """
     if is_connect(spark):
         frame.createOrReplaceTempView(name)
@@ -90,7 +90,7 @@ def _register(spark: SparkSession, name: str, frame: DataFrame) -> None:
 
 
 def _of_session(spark: SparkSession, frame: DataFrame) -> DataFrame:
-    """The frame as one of this session: a view is known to no other, and a lake makes frames of its own."""
+    """Return the frame in this session. Views are visible in one session only, and a lake creates frames in its own."""
     if frame.sparkSession is spark or is_connect(spark) or session_key(frame.sparkSession) == session_key(spark):
         return frame
     return frame_of_plan(spark, frame._jdf.queryExecution().analyzed())
@@ -100,12 +100,12 @@ def _drop(spark: SparkSession, name: str) -> None:
     if is_connect(spark):
         plain_sql(spark, f"DROP VIEW IF EXISTS {name}")
     else:
-        # Of the session's registry only: Spark's command would let go of what users cached of the same plan.
+        # Drop only the name, because Spark's command would also uncache users' frames of the same plan.
         java_catalog(spark).dropTempView(name)
 
 
 def _connect_sql(spark: Any, text: str, views: Mapping[str, DataFrame], args: Any) -> DataFrame:
-    """As PySpark's `sql` does it, with views that travel with the plan: it is run as often as the frame is."""
+    """Run SQL like PySpark's `sql`, with the views in the plan, because each run of the frame runs the plan again."""
     from pyspark.sql.connect import functions
     from pyspark.sql.connect.dataframe import DataFrame as ConnectDataFrame
     from pyspark.sql.connect.plan import SQL, CachedRelation, SubqueryAlias

@@ -1,1 +1,1 @@
-"""`spark.sql` on Delta tables: statements that name one are carried out by this package, others are Spark's."""
+"""`spark.sql` on Delta tables. This package runs statements with Delta tables, Spark runs the others."""

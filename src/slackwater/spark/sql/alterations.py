@@ -1,4 +1,4 @@
-"""ALTER TABLE and COMMENT ON TABLE of Delta tables, by the methods of `DeltaTable`: one commit each."""
+"""ALTER TABLE and COMMENT ON TABLE of Delta tables with the methods of `DeltaTable`, one commit each."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from slackwater.sql.definitions import ColumnDefinition
 
 
 def alter(statement: Statement) -> DataFrame | None:
-    """`ALTER TABLE t …`; no rows. What changes only the catalog is Spark's."""
+    """Run `ALTER TABLE t …`; no rows. Changes of the catalog alone are left to Spark."""
     named = named_target(statement, "ALTER", "TABLE")
     if named is None:
         return None
-    # Rules that the table keeps ask for the time when they are looked at, not for that of this statement.
+    # Do not fix the time, because the table's rules evaluate the current time at each check.
     _, alteration = parsed.alteration_of(statement.with_values().cursor())
     if isinstance(alteration, parsed.CatalogAlteration):
         if named.place.in_lake is not None and alteration.name is not None:
@@ -50,7 +50,7 @@ def alter(statement: Statement) -> DataFrame | None:
 
 
 def comment_on(statement: Statement) -> DataFrame | None:
-    """`COMMENT ON TABLE t IS 'text' | NULL`; no rows."""
+    """Run `COMMENT ON TABLE t IS 'text' | NULL`; no rows."""
     named = named_target(statement, "COMMENT", "ON", "TABLE")
     if named is None:
         return None
@@ -96,7 +96,7 @@ def _replace_columns(table: DeltaTable, found: parsed.ReplaceColumns) -> None:
 
 
 def _field(column: ColumnDefinition) -> StructField:
-    """A column by its definition, with what existing tables do not take: the code that adds it refuses that."""
+    """Return the column of a definition, even with unsupported properties: its addition rejects these."""
     if column.type is None:
         raise InvalidArgument(f"the column {column.name.text} has no type")
     given = spark_types.StructField(column.name.parts[-1], parsed_type(column.type), column.nullable)

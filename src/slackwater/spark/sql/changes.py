@@ -1,4 +1,4 @@
-"""DELETE, UPDATE, MERGE, INSERT and TRUNCATE of Delta tables, by the methods of `DeltaTable`."""
+"""DELETE, UPDATE, MERGE, INSERT and TRUNCATE of Delta tables with the methods of `DeltaTable`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _WHOLE = "SELECT * FROM "
 
 
 def delete(statement: Statement) -> DataFrame | None:
-    """`DELETE FROM t [WHERE …]`, with sub-queries where wanted; one row, `num_affected_rows`."""
+    """Run `DELETE FROM t [WHERE …]`, with sub-queries if present; one row, `num_affected_rows`."""
     target = named_target(statement, "DELETE", "FROM")
     if target is None:
         return None
@@ -43,7 +43,7 @@ def delete(statement: Statement) -> DataFrame | None:
 
 
 def update(statement: Statement) -> DataFrame | None:
-    """`UPDATE t SET … [WHERE …]`, with sub-queries where wanted; one row, `num_affected_rows`."""
+    """Run `UPDATE t SET … [WHERE …]`, with sub-queries if present; one row, `num_affected_rows`."""
     target = named_target(statement, "UPDATE")
     if target is None:
         return None
@@ -56,7 +56,7 @@ def update(statement: Statement) -> DataFrame | None:
 
 
 def merge(statement: Statement) -> DataFrame | None:
-    """`MERGE INTO t USING … ON … WHEN …`; one row, MERGE_RESULT."""
+    """Run `MERGE INTO t USING … ON … WHEN …`; one row, MERGE_RESULT."""
     start = ("MERGE", "WITH", "SCHEMA", "EVOLUTION", "INTO")
     target = named_target(statement, *start) or named_target(statement, "MERGE", "INTO")
     if target is None:
@@ -77,7 +77,7 @@ def merge(statement: Statement) -> DataFrame | None:
 
 
 def truncate(statement: Statement) -> DataFrame | None:
-    """`TRUNCATE TABLE t`: no row is left."""
+    """Run `TRUNCATE TABLE t`: delete all rows."""
     named = named_target(statement, "TRUNCATE", "TABLE")
     if named is None:
         return None
@@ -95,7 +95,7 @@ def truncate(statement: Statement) -> DataFrame | None:
 
 
 def insert(statement: Statement) -> DataFrame | None:
-    """`INSERT INTO | OVERWRITE t …` in all its forms; no rows."""
+    """Run `INSERT INTO | OVERWRITE t …` in all its forms; no rows."""
     cursor = statement.cursor()
     if cursor.peek("WITH"):
         cursor.until("INSERT")
@@ -134,7 +134,7 @@ _CHANGING = (
 
 
 def explain(statement: Statement) -> None:
-    """`EXPLAIN` of a change of a Delta table, which is several plans: refused. Of all else it is Spark's."""
+    """Reject `EXPLAIN` of a change of a Delta table, because a change has several plans. Leave others to Spark."""
     cursor = statement.cursor()
     cursor.expect("EXPLAIN")
     cursor.accept_any("EXTENDED", "CODEGEN", "COST", "FORMATTED", "LOGICAL", "ANALYZE")
@@ -151,7 +151,7 @@ def explain(statement: Statement) -> None:
 
 
 def insert_several(statement: Statement) -> None:
-    """`FROM q INSERT INTO a … INSERT INTO b …`: refused where one of the tables is a Delta table, else Spark's."""
+    """Reject `FROM q INSERT INTO a … INSERT INTO b …` if a target is a Delta table. Else leave it to Spark."""
     cursor = statement.cursor()
     for at in range(cursor.end):
         cursor.at = at
@@ -167,14 +167,14 @@ def insert_several(statement: Statement) -> None:
 
 
 def with_common_tables(statement: Statement) -> DataFrame | None:
-    """`WITH c AS (…)` before DELETE, UPDATE or MERGE of a Delta table."""
+    """Run `WITH c AS (…)` before DELETE, UPDATE or MERGE of a Delta table."""
     words = {token.upper for token in statement.tokens}
     if not words & {"DELETE", "UPDATE", "MERGE"}:
         return None
     try:
         text = with_tables_inside(statement.cursor())
     except SqlSyntaxError:
-        # What Spark makes of it is for Spark to say.
+        # Leave the error to Spark's parser.
         return None
     if text is None:
         return None
@@ -183,7 +183,7 @@ def with_common_tables(statement: Statement) -> DataFrame | None:
 
 
 def named_target(statement: Statement, *words: str) -> NamedTable | None:
-    """The Delta table that is named behind these first words of the statement; None where it is another statement."""
+    """Return the Delta table after these first words of the statement, None for another statement or table."""
     cursor = statement.cursor()
     if not cursor.accept(*words):
         return None
@@ -192,13 +192,13 @@ def named_target(statement: Statement, *words: str) -> NamedTable | None:
 
 
 def _aliased(named: NamedTable, alias: str | None) -> NamedTable:
-    """The table under the name by which the statement qualifies its columns."""
+    """Return the table with the alias that qualifies its columns in the statement."""
     return replace(named, table=named.table.alias(alias or named.alias))
 
 
 @contextmanager
 def _over_tables(statement: Statement, texts: Sequence[str | None]) -> Iterator[list[str | None]]:
-    """Conditions and values, whose sub-queries may name Delta tables: these are views as long as the block lasts."""
+    """Yield conditions and values with temporary views for the Delta tables of their sub-queries, within the block."""
     views, found = dict(statement.views or {}), list(texts)
     for at, text in enumerate(texts):
         changed = rewritten(statement.spark, text) if text is not None and has_subquery(text) else None
@@ -213,7 +213,7 @@ def _over_tables(statement: Statement, texts: Sequence[str | None]) -> Iterator[
 
 
 def _source_alias(source: str) -> str | None:
-    """The name by which columns of a MERGE's source are qualified."""
+    """Return the name that qualifies the columns of a MERGE's source."""
     tokens = tokens_of(source) or []
     relations = relations_of(_WHOLE + source, tokens_of(_WHOLE + source) or [])
     if tokens and tokens[0].upper == "(":
@@ -241,7 +241,7 @@ def _with_clause(builder: Any, clause: parsed.Clause) -> Any:
 
 
 class _Insert:
-    """One INSERT: the columns that its rows have, and how they get into the table."""
+    """An INSERT: maps its rows to columns and writes them to the table."""
 
     def __init__(self, statement: Statement, named: NamedTable, given: parsed.Insert) -> None:
         self._statement = statement
@@ -270,16 +270,16 @@ class _Insert:
 
     @property
     def _static(self) -> dict[str, str]:
-        """The partition columns whose value the statement gives for all rows."""
+        """The partition columns with one value for all rows, set by the statement."""
         return {name: value for name, value in self._partitions.items() if value is not None}
 
     def _keeps_other_partitions(self) -> bool:
-        """Whether only the partitions that rows are for are overwritten. Source: Spark's ResolveInsertInto."""
+        """Return whether only partitions of the written rows are overwritten. Source: Spark's ResolveInsertInto."""
         mode = SessionSettings.of(self._statement.spark).partition_overwrite_mode.lower()
         return mode == "dynamic" and len(self._static) < len(self._partitioned_by)
 
     def _rows(self) -> DataFrame:
-        """The rows with the names of the table's columns that they are for."""
+        """Return the rows with the names of their target columns."""
         given, static = self._given, self._static
         columns = self._columns(static)
         frame = self._statement.query(_with_defaults(given.query, columns, self._defaults()))
@@ -290,7 +290,7 @@ class _Insert:
         return frame
 
     def _columns(self, static: Mapping[str, str]) -> list[str]:
-        """The columns that values are for, in their order, by their names."""
+        """Return the names of the target columns, in the order of the values."""
         if self._given.columns is not None:
             return [_unquoted(name) for name in self._given.columns]
         taken = {name.lower() for name in static}
@@ -319,7 +319,7 @@ class _Insert:
 
 
 def partition_values(text: str | None, partition_columns: Sequence[str]) -> dict[str, str | None]:
-    """What `PARTITION (a = 1, b)` says: a value, or None for one of the rows."""
+    """Return the partitions in `PARTITION (a = 1, b)`: a value, or None if the rows have the value."""
     if text is None:
         return {}
     cursor = TokenCursor(text, tokens_of(text) or [])
@@ -339,7 +339,7 @@ def partition_values(text: str | None, partition_columns: Sequence[str]) -> dict
 
 
 def _with_defaults(query: str, columns: Sequence[str], defaults: Mapping[str, str]) -> str:
-    """`VALUES (1, DEFAULT)` with what the columns' defaults are; other queries unchanged."""
+    """Return `VALUES (1, DEFAULT)` with the columns' defaults inserted. Other queries stay unchanged."""
     tokens = tokens_of(query) or []
     if not tokens or tokens[0].upper != "VALUES" or not any(token.upper == "DEFAULT" for token in tokens):
         return query

@@ -58,7 +58,7 @@ _REPLACING = (parsed.REPLACE, parsed.CREATE_OR_REPLACE)
 
 
 def create_table(statement: Statement) -> DataFrame | None:
-    """`CREATE [OR REPLACE] TABLE … USING delta`, with columns, AS a query, LIKE or SHALLOW CLONE of another table."""
+    """Run `CREATE [OR REPLACE] TABLE … USING delta`, with columns, AS a query, LIKE or SHALLOW CLONE of a table."""
     cursor = statement.cursor()
     if cursor.accept("CREATE"):
         cursor.accept("OR", "REPLACE")
@@ -107,7 +107,7 @@ def _is_delta(spark: SparkSession, given: TableCreation) -> bool:
 
 
 class _Creation:
-    """One CREATE or REPLACE: where the table is to be, and what it is made of."""
+    """A CREATE or REPLACE: the location and the definition of the table."""
 
     def __init__(self, statement: Statement, given: TableCreation) -> None:
         self._statement = statement
@@ -143,7 +143,10 @@ class _Creation:
         return self._newly_named()
 
     def _newly_named(self) -> DataFrame:
-        """The entry comes first, so that no other session takes the name; it goes again where no table is made."""
+        """Create a table with a new name in the catalog.
+
+        The entry is created first, so that no other session takes the name. An error removes the entry.
+        """
         location = self._given.location
         is_there = location is not None and DeltaTable.isDeltaTable(self._spark, location)
         if is_there and location is not None and self._given.query is None and self._given.clones is None:
@@ -157,7 +160,7 @@ class _Creation:
             raise
 
     def _taken_in(self, location: str) -> DataFrame:
-        """A table that is there gets a name. Raises InvalidArgument for columns other than it has."""
+        """Register an existing table under a name. Raises InvalidArgument for columns other than the table's."""
         table = DeltaTable.forPath(self._spark, location)
         there = table._snapshot().schema
         wanted = [column.name.parts[-1].lower() for column in self._given.columns]
@@ -171,7 +174,7 @@ class _Creation:
         return nothing(self._spark)
 
     def _filled(self, location: str) -> DataFrame:
-        """The table itself, at its place."""
+        """Create the table itself, at its location."""
         given = self._given
         if given.clones is not None:
             return self._cloned(location)
@@ -183,19 +186,19 @@ class _Creation:
 
     @cached_property
     def _rows(self) -> DataFrame:
-        """What AS a query gives: for its columns and its rows it is planned once."""
+        """The rows of AS a query, planned once for both columns and rows."""
         return self._statement.query(self._given.query or "")
 
     @cached_property
     def _source(self) -> CloneSource:
-        """What is cloned, as it was when the statement began."""
+        """The source of a clone, in its state at the start of the statement."""
         source = self._given.clones
         if source is None:
             raise InvalidArgument(f"{self._given.table.text} clones nothing")
         return clone_source(self._spark, source.parts, self._given.clones_travel)
 
     def _shown_schema(self) -> spark_types.StructType:
-        """The columns that the catalog is told."""
+        """Return the columns for the catalog."""
         given = self._given
         if given.query is not None:
             return self._rows.schema
@@ -223,7 +226,7 @@ class _Creation:
         return builder if given.comment is None else builder.comment(given.comment)
 
     def _written(self, frame: DataFrame, location: str) -> None:
-        """AS a query: its rows, in a table that is new or takes another's place."""
+        """Write the rows of AS a query to a new table, or to a replaced one."""
         given = self._given
         self._require_no_columns()
         table = table_at(self._spark, location, Options(given.options))
@@ -280,7 +283,7 @@ class _Creation:
         return nothing(self._spark)
 
     def _cloned_into(self, lake: Any, name: str) -> DataFrame:
-        """A new table of a lake, which has the files of another table."""
+        """Create a table of a lake with the files of another table."""
         source, settings = self._source.snapshot, SessionSettings.of(self._spark)
         begun = lake.begin_clone(name, source, self._given.properties, self._given.location)
         with Progress.during(self._spark, "CLONE", "listing files", settings.progress):
@@ -289,7 +292,7 @@ class _Creation:
 
 
 def add_column(builder: DeltaTableBuilder[Any], column: ColumnDefinition) -> None:
-    """Add a column by its definition. Raises InvalidArgument, UnsupportedFeature."""
+    """Add a column from its definition. Raises InvalidArgument, UnsupportedFeature."""
     name = column.name.parts[-1]
     if column.type is None:
         raise InvalidArgument(f"the column {name} has no type")
@@ -311,18 +314,18 @@ def _partition_names(given: TableCreation) -> tuple[str, ...]:
 
 
 def _properties(options: Mapping[str, str]) -> dict[str, str]:
-    """What OPTIONS says of the table: `delta.…` keys are properties, others of reading and writing."""
+    """Return the properties in OPTIONS: keys with `delta.…`. Other keys are options of reads and writes."""
     return {key: value for key, value in options.items() if key.lower().startswith("delta.")}
 
 
 def _like(builder: DeltaTableBuilder[Any], other: NamedTable) -> None:
-    """Columns, partitioning, clustering and properties of another table; not its rows."""
+    """Copy columns, partitioning, clustering and properties of another table, without its rows."""
     snapshot = other.table._snapshot()
     builder._like(snapshot)
 
 
 def drop_table(statement: Statement) -> DataFrame | None:
-    """`DROP TABLE` of a table in a lake, outside of transactions; of the catalog, it is Spark's."""
+    """Run `DROP TABLE` of a lake's table, outside of transactions. Tables of the catalog are left to Spark."""
     cursor = statement.cursor()
     if not cursor.accept("DROP", "TABLE"):
         return None
@@ -347,7 +350,7 @@ def drop_table(statement: Statement) -> DataFrame | None:
 
 
 def create_view(statement: Statement) -> DataFrame | None:
-    """`CREATE [TEMPORARY] VIEW v AS …` over Delta tables, which are read at their newest version each time."""
+    """Run `CREATE [TEMPORARY] VIEW v AS …` over Delta tables. Each read of the view reads their newest version."""
     statement = statement.with_values()
     cursor = statement.cursor()
     cursor.expect("CREATE")
@@ -383,7 +386,7 @@ def create_view(statement: Statement) -> DataFrame | None:
 
 
 def alter_view(statement: Statement) -> DataFrame | None:
-    """`ALTER VIEW v AS …` over Delta tables: another query for a view of the catalog."""
+    """Run `ALTER VIEW v AS …` over Delta tables: replace the query of a view of the catalog."""
     statement = statement.with_values()
     cursor = statement.cursor()
     if not cursor.accept("ALTER", "VIEW"):
@@ -395,7 +398,7 @@ def alter_view(statement: Statement) -> DataFrame | None:
 
 
 def _persisted(statement: Statement, cursor: TokenCursor) -> DataFrame:
-    """Create or alter a view of the catalog; `cursor` is behind the word VIEW."""
+    """Create or alter a view of the catalog. `cursor` is after the word VIEW."""
     cursor.accept("IF", "NOT", "EXISTS")
     name = cursor.name("the name of a view")
     in_lake = lake_name_of(statement.spark, name.parts, is_new=True)
@@ -414,7 +417,7 @@ def _persisted(statement: Statement, cursor: TokenCursor) -> DataFrame:
 
 
 def keep_text(statement: Statement) -> DataFrame | None:
-    """Functions and all else whose text Spark keeps to run it later: refused over Delta tables."""
+    """Reject functions and other objects with a text stored by Spark for later, over Delta tables."""
     if statement.first == "CREATE" and "FUNCTION" not in {token.upper for token in statement.tokens[:6]}:
         return None
     if not names_delta_tables(statement.spark, statement.text, statement.tokens):
@@ -426,7 +429,7 @@ def keep_text(statement: Statement) -> DataFrame | None:
 
 
 def cache_table(statement: Statement) -> DataFrame | None:
-    """`CACHE [LAZY] TABLE t AS query` over Delta tables: a temporary view of their current versions, cached."""
+    """Run `CACHE [LAZY] TABLE t AS query` over Delta tables: cache a temporary view of their current versions."""
     cursor = statement.cursor()
     cursor.expect("CACHE")
     is_lazy = cursor.accept("LAZY")

@@ -1,6 +1,6 @@
-"""DESCRIBE HISTORY, DETAIL and TABLE of Delta tables: what their logs say, with delta-spark's columns.
+"""DESCRIBE HISTORY, DETAIL and TABLE of Delta tables, from their logs, with delta-spark's columns.
 
-What the session's catalog keeps of a table's columns and properties is not looked at: it is not changed with them.
+Columns and properties in the session's catalog are not read, because table changes do not update the catalog.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _EMPTY = ("", "", "")
 
 
 def log(statement: Statement) -> DataFrame | None:
-    """`DESCRIBE HISTORY t [LIMIT n]`, HISTORY_SCHEMA, and `DESCRIBE DETAIL t`, DETAIL_SCHEMA; t may be a path."""
+    """Run `DESCRIBE HISTORY t [LIMIT n]`, HISTORY_SCHEMA, and `DESCRIBE DETAIL t`, DETAIL_SCHEMA; t may be a path."""
     word = statement.cursor().ahead(1)
     if word not in ("HISTORY", "DETAIL") or entry_of(statement.spark, (word.lower(),)) is not None:
-        # Of something else, or of a table that is called so.
+        # Another statement, or a table with this name.
         return None
     given = parsed.log_of(statement.with_values().cursor())
     if given is None:
@@ -50,14 +50,14 @@ def log(statement: Statement) -> DataFrame | None:
 
 
 def catalog_name(named: NamedTable) -> str | None:
-    """The whole name of a table in its catalog, or its lake; None for one that was named by its path."""
+    """Return the full name of a table in its catalog or its lake, None for a table named by its path."""
     if named.place.entry is not None:
         return ".".join((SPARK_CATALOG, *named.place.entry.parts))
     return None if named.place.in_lake is None else f"{named.place.in_lake.attached}.{named.place.in_lake.name}"
 
 
 def table(statement: Statement) -> DataFrame | None:
-    """`DESCRIBE [TABLE] [EXTENDED] t [column]`: `col_name`, `data_type`, `comment`."""
+    """Run `DESCRIBE [TABLE] [EXTENDED] t [column]`: `col_name`, `data_type`, `comment`."""
     given = parsed.description_of(statement.cursor())
     named = None if given is None else _table(statement, given)
     if given is None or named is None:
@@ -79,14 +79,14 @@ def _table(statement: Statement, given: parsed.Description) -> NamedTable | None
     try:
         return named_table(statement.spark, given.table.parts)
     except TableNotFound:
-        # While a lake is current, words of other statements look like names of its tables.
+        # With a current lake, words of other statements look like names of its tables.
         if given.column is not None:
             return None
         raise
 
 
 def type_text(column: StructField) -> str:
-    """The type of a column as Spark shows it."""
+    """Return Spark's text of a column's type."""
     return text_type(column) or str(to_spark_type(column.type).simpleString())
 
 
@@ -142,7 +142,7 @@ def _of_column(snapshot: Snapshot, path: tuple[str, ...]) -> list[tuple[str, str
 
 
 def shown_properties(snapshot: Snapshot) -> dict[str, str]:
-    """The table's properties, and its protocol as such: versions, and `delta.feature.…` of the features it names."""
+    """Return the table's properties, with its protocol in properties: versions, and `delta.feature.…` per feature."""
     protocol = snapshot.protocol
     features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
     return {

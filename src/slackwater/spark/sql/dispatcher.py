@@ -1,4 +1,4 @@
-"""`spark.sql` of an enabled session: which statement it is, who carries it out, and what of it is Spark's."""
+"""`spark.sql` of an enabled session: selects the handler of a statement, and passes other statements to Spark."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from slackwater.sql.parameters import with_literals
 from slackwater.sql.relations import relations_of
 
 Handler: TypeAlias = Callable[[Statement], DataFrame | None]
-"""Carries a statement out; None where it is none of Delta's, and Spark is to have it."""
+"""A function that runs a statement, or returns None if the statement is not about Delta and is left to Spark."""
 
-# By the first word: what a statement may be. Handlers look at what they are of, and leave the rest alone.
+# Candidate handlers by first word. A handler ignores statements of other kinds.
 _HANDLERS: dict[str, tuple[Handler, ...]] = {
     "DELETE": (changes.delete,),
     "UPDATE": (changes.update,),
@@ -67,10 +67,10 @@ _DOUBLE_QUOTED = ("spark.sql.ansi.enabled", "spark.sql.ansi.doubleQuotedIdentifi
 def run(
     original: Callable[..., DataFrame], spark: SparkSession, text: Any, args: Any, frames: Mapping[str, Any]
 ) -> Any:
-    """`spark.sql(text, args, **frames)`; `original` is Spark's own, which gets what is not about Delta as it came.
+    """Run `spark.sql(text, args, **frames)`. `original`, Spark's own, runs statements without Delta tables unchanged.
 
-    Raises every error of what the statement does, InvalidArgument and UnsupportedFeature for a statement on a Delta
-    table that is not understood. An error within a transaction rolls that back.
+    Raises every error of the statement's execution, InvalidArgument and UnsupportedFeature for a statement on a Delta
+    table that cannot be parsed. An error within a transaction rolls the transaction back.
     """
     tokens = tokens_of(text) if isinstance(text, str) else None
     if not tokens:
@@ -89,7 +89,7 @@ def run(
 
 
 def _travels_by_parameter(text: str, tokens: Sequence[Token]) -> bool:
-    """Whether a parameter says which version is read: that is decided before Spark has the statement."""
+    """Return whether a parameter sets the version to read, because this is resolved before Spark gets the statement."""
     relations = relations_of(text, tokens)
     said = [
         part for each in relations for part in ((each.travel.texts if each.travel else ()) + (each.arguments or ()))
@@ -98,17 +98,17 @@ def _travels_by_parameter(text: str, tokens: Sequence[Token]) -> bool:
 
 
 def _quotes_names(spark: SparkSession, tokens: Sequence[Token]) -> bool:
-    """Whether `"a"` is a name in this session, and there is one."""
+    """Return whether `"a"` is a name in this session, and the statement has such a name."""
     if not any(token.kind == TEXT and token.raw[0] == '"' for token in tokens):
         return False
-    # Without a fallback of ours the answer is Spark's own default where the user has not set it.
+    # Read without a default, so that Spark returns its own default for a setting not set by the user.
     return all(str(spark.conf.get(key)).lower() == "true" for key in _DOUBLE_QUOTED)
 
 
 def _carried_out(
     spark: SparkSession, text: str, tokens: list[Token], args: Any, views: Mapping[str, DataFrame]
 ) -> DataFrame | None:
-    """The answer of a statement about Delta tables; None for others."""
+    """Return the result of a statement about Delta tables, None for others."""
     if _quotes_names(spark, tokens):
         text = with_quoted_names(text, tokens)
         tokens = tokens_of(text) or []

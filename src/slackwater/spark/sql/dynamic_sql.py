@@ -1,4 +1,4 @@
-"""Statements whose text or tables are not spelled out: `${variable}`, `IDENTIFIER(…)`, EXECUTE IMMEDIATE, scripts."""
+"""Statements with dynamic text or table names: `${variable}`, `IDENTIFIER(…)`, EXECUTE IMMEDIATE, scripts."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "(")
 
 
 def spelled_out(spark: SparkSession, text: str, args: Any) -> tuple[str, Any]:
-    """The statement with the names that constants, settings and parameters say, and the parameters that are left.
+    """Return the statement with names from constants, settings and parameters inserted, and the remaining parameters.
 
-    It means the same, and is for looking at: what is not about Delta goes to Spark as it came.
+    The result has the same meaning and is for analysis only. Spark gets statements without Delta tables unchanged.
     """
     if "${" in text and str(spark.conf.get(_SUBSTITUTES, "true")).lower() == "true":
         text = with_variables(text, lambda name: _setting(spark, name))
@@ -35,14 +35,14 @@ def spelled_out(spark: SparkSession, text: str, args: Any) -> tuple[str, Any]:
         try:
             text, args = with_literals(text, args), None
         except InvalidArgument:
-            # Columns as parameters: Spark knows what to do with them.
+            # Parameters can be columns, for Spark to handle.
             return text, args
         tokens = tokens_of(text) or []
     return with_constant_names(text, tokens), args
 
 
 def _setting(spark: SparkSession, name: str) -> str:
-    """The value of a setting; as Spark has it, no text at all for one that is not set."""
+    """Return the value of a setting, like Spark an empty text if the setting is not set."""
     try:
         return str(spark.conf.get(name, None) or "")
     except PySparkException:
@@ -50,7 +50,7 @@ def _setting(spark: SparkSession, name: str) -> str:
 
 
 def execute(statement: Statement) -> DataFrame | None:
-    """`EXECUTE IMMEDIATE text [USING …]` of a statement on a Delta table; None for one that is Spark's.
+    """Run `EXECUTE IMMEDIATE text [USING …]` of a statement on a Delta table. None means a statement for Spark.
 
     Raises UnsupportedFeature for `INTO`.
     """
@@ -73,9 +73,9 @@ def execute(statement: Statement) -> DataFrame | None:
 
 
 def require_no_unseen_truncation(spark: SparkSession, tokens: Sequence[Token], text: str) -> None:
-    """Raise UnsupportedFeature where Spark would itself truncate a Delta table, or one that cannot be seen to be none.
+    """Raise UnsupportedFeature if Spark itself would truncate a Delta table, or a table of unknown format.
 
-    Spark truncates by deleting files, the log would be among them; that releases refuse it is not relied on.
+    Spark truncates by deletion of files, possibly including the log. This check does not rely on Spark's own rejection.
     """
     for name in truncated(tokens):
         if name is None:
@@ -98,7 +98,7 @@ def _is_about_delta(spark: SparkSession, text: str, tokens: Sequence[Token]) -> 
 
 
 def _value(spark: SparkSession, expression: str) -> Any:
-    """The value of an expression without columns; None where Spark finds none."""
+    """Return the value of an expression without columns, None if Spark cannot evaluate it."""
     try:
         return plain_sql(spark, f"SELECT {expression}").collect()[0][0]
     except PySparkException as error:
@@ -108,7 +108,7 @@ def _value(spark: SparkSession, expression: str) -> Any:
 
 
 def _given(spark: SparkSession, using: str) -> Any:
-    """The parameters that USING gives, by name where they have names."""
+    """Return the parameters in USING, by name if named."""
     tokens = tokens_of(using) or []
     whole = TokenCursor(using, tokens)
     inner = whole.group() if whole.ahead() == "(" and whole.place_of(",") == whole.end else using

@@ -1,4 +1,4 @@
-"""Queries over Delta tables: each table becomes a view in the statement, all else stays as it was written."""
+"""Queries over Delta tables. Each table becomes a view in the statement, all other text stays unchanged."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _CHANGES, _CHANGES_BY_PATH = "table_changes", "table_changes_by_path"
 
 @dataclass
 class StatementOnViews:
-    """A statement whose Delta tables are views: its text, and the frames that the views are."""
+    """A statement with views for its Delta tables: its text, and the frames of the views."""
 
     text: str
     views: dict[str, DataFrame] = field(default_factory=dict)
 
 
 def rewritten(spark: SparkSession, text: str, tokens: Sequence[Token] | None = None) -> StatementOnViews | None:
-    """The statement with views in the place of its Delta tables; None where it names none."""
+    """Return the statement with views for its Delta tables, None if there are no Delta tables."""
     found = tokens_of(text) if tokens is None else tokens
     if found is None:
         return None
@@ -74,13 +74,13 @@ def _rewritten(spark: SparkSession, text: str, found: Sequence[Token]) -> Statem
                 statement.views[view] = kept[relation.parts]()
                 changes += as_view(relation, view)
     changes += without_database(found, qualified)
-    # Whatever else the statement reads, there is one time in it.
+    # Use one time in the statement, for Delta tables and all other sources.
     statement.text = at_transaction_time(spark, apply_edits(text, changes))
     return statement
 
 
 def names_delta_tables(spark: SparkSession, text: str, tokens: Sequence[Token] | None = None) -> bool:
-    """Whether the queries of the statement name a Delta table, which is not opened for that."""
+    """Return whether the queries of the statement name a Delta table. Does not open the table."""
     found = tokens_of(text) if tokens is None else tokens
     if found is None:
         return False
@@ -90,39 +90,39 @@ def names_delta_tables(spark: SparkSession, text: str, tokens: Sequence[Token] |
 
 
 def _blocks(spark: SparkSession, text: str, tokens: Sequence[Token]) -> list[Block]:
-    # Only of common tables it is decided here which name is which.
+    # Case matters here only for names of common tables, because Spark resolves all other names.
     has_common_tables = any(token.upper == "WITH" for token in tokens)
     return blocks_of(text, tokens, case_counts=has_common_tables and is_case_sensitive(spark))
 
 
 def at_transaction_time(spark: SparkSession, text: str) -> str:
-    """`text` with the time of the session's transaction where it asks for the time; unchanged where none is open."""
+    """Return `text` with the current time replaced by the time of the session's open transaction, if any."""
     transaction = SessionNames.of(spark).open_transaction
     return text if transaction is None else TransactionTime(transaction).in_text(text, ())  # type: ignore[arg-type]
 
 
 def query_frame(spark: SparkSession, text: str, views: Mapping[str, DataFrame] | None = None) -> DataFrame:
-    """What a query gives, over Delta tables and all else that Spark knows; `views` are known in it besides."""
+    """Return the rows of a query over Delta tables and other sources of Spark, with additional `views`."""
     found = rewritten(spark, text) or StatementOnViews(text)
     return sql_over(spark, found.text, {**(views or {}), **found.views})
 
 
 def view_frame(spark: SparkSession, parts: tuple[str, ...]) -> DataFrame | None:
-    """The rows of a view over Delta tables, as these are now; None for every other name."""
+    """Return the rows of a view over the current versions of Delta tables, None for every other name."""
     with statement_scope():
         read = _view(spark, parts)
         return None if read is None else read()
 
 
 def _kept_views(spark: SparkSession, blocks: Sequence[Block]) -> dict[tuple[str, ...], Callable[[], DataFrame]]:
-    """What reads the views over Delta tables among the relations."""
+    """Return a reader of each view over Delta tables among the relations."""
     names = {each.parts for block in blocks for each in block.relations if each.arguments is None}
     found = {parts: _view(spark, parts) for parts in names}
     return {parts: read for parts, read in found.items() if read is not None}
 
 
 def _view(spark: SparkSession, parts: tuple[str, ...]) -> Callable[[], DataFrame] | None:
-    """Return what reads the view of that name over Delta tables, temporary or of the catalog; None for other names."""
+    """Return a reader of the view over Delta tables, temporary or of the catalog. None for other names."""
     if path_in_parts(parts) is not None:
         return None
     kept = kept_view(spark, parts, partial(query_frame, spark))
@@ -145,7 +145,7 @@ def _is_kept(relation: Relation, kept: Mapping[tuple[str, ...], object]) -> bool
 def _tables(
     spark: SparkSession, blocks: Sequence[Block], kept: Collection[tuple[str, ...]] = ()
 ) -> dict[tuple[str, ...], NamedTable]:
-    """The Delta tables among the relations but for views that are `kept`, each name looked up once."""
+    """Return the Delta tables among the relations, except the views `kept`. Each name is looked up once."""
     tables: dict[tuple[str, ...], NamedTable | None] = {}
     for block in blocks:
         for relation in block.relations:
@@ -169,7 +169,7 @@ def _function(relation: Relation) -> str | None:
 def _frames(
     spark: SparkSession, block: Block, tokens: Sequence[Token], tables: Mapping[tuple[str, ...], NamedTable]
 ) -> dict[Relation, DataFrame]:
-    """The frames of the block's Delta tables, with files left out that its WHERE, and those around, have no use for."""
+    """Return the frames of the block's Delta tables, without files pruned by the WHERE of this and enclosing blocks."""
     seen = {each: _seen(spark, each, tables[_key(each)]) for each in block.relations if _key(each) in tables}
     if block.where is None and block.user is None:
         return {relation: each.frame(()) for relation, each in seen.items()}
@@ -193,25 +193,25 @@ def _seen(spark: SparkSession, relation: Relation, named: NamedTable) -> _TableU
 
 @dataclass
 class _TableUse:
-    """A table of a block; `whole` are its rows, None for one of a transaction, which reads no more than it must."""
+    """A table of a block. `whole` has all its rows, None for a table of a transaction, to minimize its reads."""
 
     named: NamedTable
     whole: DataFrame | None = None
 
     @cached_property
     def schema(self) -> StructType:
-        """The columns that a condition can name."""
+        """The columns available to a condition."""
         if self.whole is None:
             return self.named.table._snapshot().schema
         return from_spark_schema(self.whole.schema)
 
     def useful(self, conditions: Sequence[str], zone: str) -> list[str]:
-        """Those of the conditions that are understood to their end: what Spark asks again must be the same then."""
+        """Return the fully understood conditions, because Spark evaluates them again and must get the same result."""
         found = {each: predicate_of(each, self.schema, zone) for each in conditions}
         return [each for each, predicate in found.items() if columns_of(predicate) and is_understood(predicate)]
 
     def frame(self, conditions: Sequence[str]) -> DataFrame:
-        """The rows, without some for which not all conditions are true: the statement asks these of each row itself."""
+        """Return the rows, without some for which a condition is false. The statement still checks all conditions."""
         if not conditions:
             return self.named.table.toDF() if self.whole is None else self.whole
         condition = " AND ".join(f"({each})" for each in conditions)
@@ -221,7 +221,10 @@ class _TableUse:
 
 
 def _selected(frame: DataFrame, text: str, tokens: Sequence[Token], relation: Relation) -> DataFrame:
-    """The columns that the statement can need, of a frame that reads no others then; where Spark prunes, the frame."""
+    """Return only the columns needed by the statement, if this reduces the read.
+
+    Otherwise return `frame`, and Spark prunes the columns.
+    """
     if not replans_on_select(frame) or renames_columns(text, relation):
         return frame
     needed = needed_columns(tokens, frame.columns)

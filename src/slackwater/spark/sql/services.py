@@ -1,6 +1,6 @@
-"""OPTIMIZE, VACUUM, RESTORE, CONVERT TO DELTA, GENERATE, REORG and REFRESH of Delta tables, as `DeltaTable` does them.
+"""OPTIMIZE, VACUUM, RESTORE, CONVERT TO DELTA, GENERATE, REORG and REFRESH of Delta tables, through `DeltaTable`.
 
-Spark has no such statements: a name that is no Delta table's raises TableNotFound.
+Spark has no such statements. The name of any other object raises TableNotFound.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from slackwater.sql.lexer import SqlName, name_at, quoted
 
 
 def optimize(statement: Statement) -> DataFrame:
-    """`OPTIMIZE t [FULL] [WHERE …] [ZORDER BY (…)]`; a row of `path` and `metrics`."""
+    """Run `OPTIMIZE t [FULL] [WHERE …] [ZORDER BY (…)]`; a row of `path` and `metrics`."""
     given = parsed.optimize_of(statement.on_delta().cursor())
     builder = required(statement, given.target).table.optimize()
     builder = builder.full() if given.full else builder
@@ -26,7 +26,10 @@ def optimize(statement: Statement) -> DataFrame:
 
 
 def vacuum(statement: Statement) -> DataFrame:
-    """`VACUUM t [LITE|FULL] [USING INVENTORY …] [RETAIN n HOURS] [DRY RUN]`; `path`: the root, or what would go."""
+    """Run `VACUUM t [LITE|FULL] [USING INVENTORY …] [RETAIN n HOURS] [DRY RUN]`; `path`: the root, or the files.
+
+    A dry run returns the files to delete.
+    """
     statement = statement.on_delta()
     given = parsed.vacuum_of(statement.cursor())
     named = required(statement, given.target)
@@ -35,7 +38,7 @@ def vacuum(statement: Statement) -> DataFrame:
 
 
 def restore(statement: Statement) -> DataFrame:
-    """`RESTORE [TABLE] t [TO] VERSION | TIMESTAMP AS OF …`; one row, RESTORE_RESULT."""
+    """Run `RESTORE [TABLE] t [TO] VERSION | TIMESTAMP AS OF …`; one row, RESTORE_RESULT."""
     statement = statement.on_delta()
     given = parsed.restore_of(statement.cursor())
     named = required(statement, given.target)
@@ -49,7 +52,7 @@ def restore(statement: Statement) -> DataFrame:
 
 
 def convert(statement: Statement) -> DataFrame:
-    """``CONVERT TO DELTA parquet.`/path` [NO STATISTICS] [PARTITIONED BY (…)]``; no rows."""
+    """Run ``CONVERT TO DELTA parquet.`/path` [NO STATISTICS] [PARTITIONED BY (…)]``; no rows."""
     given = parsed.convert_of(statement.with_values().cursor())
     DeltaTable.convertToDelta(
         statement.spark, _identifier(given.source), given.partitions, collect_stats=given.with_statistics
@@ -62,14 +65,14 @@ def _identifier(source: SqlName) -> str:
 
 
 def generate(statement: Statement) -> DataFrame:
-    """`GENERATE symlink_format_manifest FOR TABLE t`; no rows."""
+    """Run `GENERATE symlink_format_manifest FOR TABLE t`; no rows."""
     given = parsed.generate_of(statement.with_values().cursor())
     required(statement, given.target).table.generate(given.mode)
     return nothing(statement.spark)
 
 
 def reorg(statement: Statement) -> DataFrame:
-    """`REORG TABLE t [WHERE …] APPLY (PURGE)`; a row of `path` and `metrics`."""
+    """Run `REORG TABLE t [WHERE …] APPLY (PURGE)`; a row of `path` and `metrics`."""
     given = parsed.reorg_of(statement.on_delta().cursor())
     named = required(statement, given.target)
     if given.upgrade is not None:
@@ -82,7 +85,7 @@ def reorg(statement: Statement) -> DataFrame:
 
 
 def refresh(statement: Statement) -> DataFrame | None:
-    """`REFRESH [TABLE] t`: nothing is kept that a commit makes old, so there is nothing to do."""
+    """Run `REFRESH [TABLE] t`. It does nothing, because nothing cached becomes stale by a commit."""
     cursor = statement.cursor()
     cursor.expect("REFRESH")
     if cursor.ahead(1):
@@ -107,7 +110,7 @@ _REFUSED: dict[tuple[str, ...], str] = {
 
 
 def refused(statement: Statement) -> DataFrame | None:
-    """Statements on tables of other formats, which raise UnsupportedFeature for Delta tables."""
+    """Reject statements for tables of other formats: raise UnsupportedFeature for Delta tables."""
     cursor = statement.cursor()
     words = next((words for words in _REFUSED if cursor.accept(*words)), None)
     if words is None:
@@ -127,5 +130,5 @@ def refused(statement: Statement) -> DataFrame | None:
 
 
 def required(statement: Statement, target: parsed.Target) -> NamedTable:
-    """The table that a statement is about. Raises TableNotFound."""
+    """Return the statement's table. Raises TableNotFound."""
     return required_table(statement.spark, target.parts)

@@ -41,7 +41,7 @@ _TABLES = (
 
 
 def columns(statement: Statement) -> DataFrame | None:
-    """`SHOW COLUMNS IN t [IN database]`: `col_name`."""
+    """Run `SHOW COLUMNS IN t [IN database]`: `col_name`."""
     cursor = statement.cursor()
     if not cursor.accept("SHOW", "COLUMNS") or cursor.accept_any("IN", "FROM") is None:
         return None
@@ -62,7 +62,7 @@ def columns(statement: Statement) -> DataFrame | None:
 
 
 def properties(statement: Statement) -> DataFrame | None:
-    """`SHOW TBLPROPERTIES t [('key')]`: `key`, `value`; versions and features of the protocol are among them."""
+    """Run `SHOW TBLPROPERTIES t [('key')]`: `key`, `value`, including versions and features of the protocol."""
     found = _shown(statement, "TBLPROPERTIES")
     if found is None:
         return None
@@ -79,7 +79,7 @@ def properties(statement: Statement) -> DataFrame | None:
 
 
 def creation(statement: Statement) -> DataFrame | None:
-    """`SHOW CREATE TABLE t`: `createtab_stmt`, a statement that makes a table with the same columns and properties."""
+    """Run `SHOW CREATE TABLE t`: `createtab_stmt`, a statement for a table with the same columns and properties."""
     found = _shown(statement, "CREATE", "TABLE")
     if found is None:
         return None
@@ -90,7 +90,7 @@ def creation(statement: Statement) -> DataFrame | None:
 
 
 def partitions(statement: Statement) -> DataFrame | None:
-    """`SHOW PARTITIONS t [PARTITION (c = v, …)]`: those that files are in; a column for each the table is split by."""
+    """Run `SHOW PARTITIONS t [PARTITION (c = v, …)]`: the partitions with files, a column per partition column."""
     found = _shown(statement, "PARTITIONS")
     if found is None:
         return None
@@ -125,7 +125,7 @@ def _partitions(statement: Statement, snapshot: Snapshot) -> DataFrame:
 
 
 def _shown(statement: Statement, *words: str) -> tuple[NamedTable, TokenCursor] | None:
-    """The Delta table behind `SHOW words`, and a cursor behind its name; None for other statements and tables."""
+    """Return the Delta table after `SHOW words`, and a cursor after its name. None for other statements and tables."""
     statement = statement.with_values()
     cursor = statement.cursor()
     if not cursor.accept("SHOW", *words):
@@ -144,7 +144,7 @@ def _definition(statement: Statement, named: NamedTable) -> TableText:
     shown = (in_lake.attached, *in_lake.name.split(".")) if in_lake is not None else named.place.parts
     if named.place.entry is not None:
         shown = ("spark_catalog", *named.place.entry.parts)
-    # Where it is told by the catalog, the place is as it was given.
+    # An external table's location is the one stored in the catalog.
     location = None if named.place.entry is None or named.place.entry.is_managed else named.place.location
     return TableText(
         ".".join(map(quoted, shown)),
@@ -158,7 +158,7 @@ def _definition(statement: Statement, named: NamedTable) -> TableText:
 
 
 def _own_properties(statement: Statement, snapshot: Snapshot) -> dict[str, str]:
-    """What another table is given to be as this one: not what it gets by itself, and not what a lake gives it."""
+    """Return the properties for a copy of this table, without generated properties and properties set by a lake."""
     builder = DeltaTableBuilder(statement.spark, CREATE, DeltaTable)
     builder._like(snapshot)
     configured = snapshot.metadata.configuration
@@ -169,7 +169,7 @@ def _own_properties(statement: Statement, snapshot: Snapshot) -> dict[str, str]:
 
 
 def tables(statement: Statement) -> DataFrame | None:
-    """`SHOW TABLES [IN lake[.namespace]] [LIKE 'pattern']` of a lake: `namespace`, `tableName`, `isTemporary`."""
+    """Run `SHOW TABLES [IN lake[.namespace]] [LIKE 'pattern']` of a lake: `namespace`, `tableName`, `isTemporary`."""
     names = SessionNames.of(statement.spark)
     cursor = statement.cursor()
     if not names.lakes or not cursor.accept("SHOW", "TABLES"):
@@ -193,7 +193,7 @@ def tables(statement: Statement) -> DataFrame | None:
 
 
 def namespaces(statement: Statement) -> DataFrame | None:
-    """`SHOW NAMESPACES | SCHEMAS | DATABASES IN lake [LIKE 'pattern']`: `namespace`."""
+    """Run `SHOW NAMESPACES | SCHEMAS | DATABASES IN lake [LIKE 'pattern']`: `namespace`."""
     names = SessionNames.of(statement.spark)
     cursor = statement.cursor()
     cursor.expect("SHOW")
@@ -210,7 +210,7 @@ def namespaces(statement: Statement) -> DataFrame | None:
 
 
 def _pattern(cursor: TokenCursor) -> str | None:
-    """The pattern that is left, if any."""
+    """Return the remaining pattern, if any."""
     found = None
     if cursor.accept("LIKE") or not cursor.is_done:
         found = cursor.literal("a pattern")
@@ -219,6 +219,6 @@ def _pattern(cursor: TokenCursor) -> str | None:
 
 
 def _is_like(name: str, pattern: str) -> bool:
-    """As Spark has it: `*` is any text, `|` is or, case does not count."""
+    """Return whether a name matches a pattern of Spark: `*` is any text, `|` is or, case-insensitive."""
     parts = (".*".join(re.escape(text) for text in each.strip().split("*")) for each in pattern.split("|"))
     return any(re.fullmatch(part, name, re.IGNORECASE) for part in parts)

@@ -1,4 +1,4 @@
-"""One statement as it was given to `spark.sql`, and what statements answer: frames with delta-spark's columns."""
+"""Statements of `spark.sql`, and their results: frames with delta-spark's columns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PAIRS = spark_types.StructType().add("key", "string", False).add("value", "stri
 
 @dataclass
 class Statement:
-    """A statement: its text, the values of its parameters, and the frames that names in it stand for."""
+    """A statement: its text, the values of its parameters, and the frames of names in the text."""
 
     spark: SparkSession
     text: str
@@ -30,24 +30,24 @@ class Statement:
 
     @property
     def first(self) -> str:
-        """Its first word, in capitals."""
+        """The first word, in capitals."""
         return self.tokens[0].upper
 
     def cursor(self) -> TokenCursor:
-        """A cursor at its start."""
+        """Return a cursor at the start of the statement."""
         return TokenCursor(self.text, self.tokens)
 
     def on_delta(self) -> Statement:
-        """The same with its parameters as literals: parts of it are used one by one.
+        """Return the statement with its parameters inserted as literals, because its parts are used separately.
 
-        In a transaction the time that it asks for is the transaction's. Raises InvalidArgument for a parameter that
-        is no plain value.
+        In a transaction, the current time is that of the transaction. Raises InvalidArgument for a parameter that is
+        not a plain value.
         """
         with_values = self.with_values()
         return with_values._as(at_transaction_time(self.spark, with_values.text))
 
     def with_values(self) -> Statement:
-        """The same with its parameters as literals. Raises InvalidArgument for one that is no plain value."""
+        """Return the statement with its parameters inserted as literals. Raises InvalidArgument for other values."""
         return self._as(with_literals(self.text, self.args)) if self.args else self
 
     def _as(self, text: str) -> Statement:
@@ -56,26 +56,26 @@ class Statement:
         return Statement(self.spark, text, tokens_of(text) or [], None, self.views)
 
     def query(self, text: str) -> DataFrame:
-        """What a query that is a part of it gives."""
+        """Return the rows of a query in the statement."""
         return query_frame(self.spark, text, self.views)
 
 
 def nothing(spark: SparkSession) -> DataFrame:
-    """The answer of a statement that has none: no rows, no columns."""
+    """Return the result of a statement without one: no rows, no columns."""
     return local_frame(spark, [], spark_types.StructType())
 
 
 def affected(spark: SparkSession, num_rows: int | None) -> DataFrame:
-    """One row with `num_affected_rows`; NULL where the log does not say how many they were."""
+    """Return one row with `num_affected_rows`, NULL if the log does not record the number."""
     return local_frame(spark, [(num_rows,)], _AFFECTED)
 
 
 def pairs(spark: SparkSession, found: dict[str, str]) -> DataFrame:
-    """Rows of `key` and `value`, by their keys."""
+    """Return rows of `key` and `value`, sorted by key."""
     return local_frame(spark, sorted(found.items()), _PAIRS)
 
 
 def texts(spark: SparkSession, columns: tuple[str, ...], rows: list[tuple[str | None, ...]]) -> DataFrame:
-    """Rows of texts."""
+    """Return rows of texts."""
     schema = spark_types.StructType([spark_types.StructField(name, spark_types.StringType()) for name in columns])
     return local_frame(spark, list(rows), schema)

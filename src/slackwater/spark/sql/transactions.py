@@ -19,7 +19,7 @@ _ENDED_BY_ERROR = "a statement of the transaction failed, and it was rolled back
 
 
 def use(statement: Statement) -> DataFrame | None:
-    """`USE [CATALOG] lake`: its tables are named without it from now on; `USE` of anything else is Spark's again."""
+    """Run `USE [CATALOG] lake`: names of its tables then need no prefix. `USE` of another object is left to Spark."""
     names = SessionNames.of(statement.spark)
     if not names.lakes:
         return None
@@ -31,7 +31,7 @@ def use(statement: Statement) -> DataFrame | None:
 
 
 def set_catalog(statement: Statement) -> DataFrame | None:
-    """`SET CATALOG lake`, as `USE`."""
+    """Run `SET CATALOG lake`, the same as `USE`."""
     cursor = statement.cursor()
     if not SessionNames.of(statement.spark).lakes or not cursor.accept("SET", "CATALOG"):
         return None
@@ -39,9 +39,9 @@ def set_catalog(statement: Statement) -> DataFrame | None:
 
 
 def of_namespace(statement: Statement) -> DataFrame | None:
-    """`CREATE` and `DROP NAMESPACE lake.a`: it is there as long as a table is, so there is nothing to do.
+    """Run `CREATE` and `DROP NAMESPACE lake.a`. A namespace exists while a table is in it, so there is nothing to do.
 
-    Raises OperationNotAllowed for one that is dropped and has tables.
+    Raises OperationNotAllowed for a drop of a namespace with tables.
     """
     cursor = statement.cursor()
     is_dropped = cursor.accept_any("CREATE", "DROP") == "DROP"
@@ -74,25 +74,24 @@ def _chosen(spark: SparkSession, name: SqlName) -> DataFrame | None:
 
 
 def begin(statement: Statement) -> DataFrame | None:
-    """`BEGIN TRANSACTION [ON lake]`, and `BEGIN ATOMIC … END` for all of one at once.
+    """Run `BEGIN TRANSACTION [ON lake]`, or a whole transaction in one statement, `BEGIN ATOMIC … END`.
 
-    What the session does with tables of the lake until COMMIT is one transaction.
-
-    Without `ON`, of the lake that `USE` chose, or of the only one. Raises OperationNotAllowed for a second one.
+    All operations of the session on tables of the lake until COMMIT are one transaction. Without `ON`, the lake is the
+    one chosen by `USE`, or the only one. Raises OperationNotAllowed if a transaction is open.
     """
     cursor = statement.cursor()
     cursor.expect("BEGIN")
     if cursor.accept("ATOMIC"):
         return _all_or_nothing(statement, cursor)
     if not cursor.accept_any("TRANSACTION", "WORK"):
-        # BEGIN … END is Spark's scripting.
+        # BEGIN … END is a script of Spark.
         return None
     _begin(statement, cursor)
     return nothing(statement.spark)
 
 
 def _all_or_nothing(statement: Statement, cursor: TokenCursor) -> DataFrame:
-    """`BEGIN ATOMIC a; b; END`: a transaction of these statements. What they answer is not kept."""
+    """Run `BEGIN ATOMIC a; b; END`: a transaction of these statements. Their results are discarded."""
     texts = []
     while not cursor.accept("END"):
         texts.append(cursor.until(";", "END"))
@@ -102,7 +101,7 @@ def _all_or_nothing(statement: Statement, cursor: TokenCursor) -> DataFrame:
     cursor.done()
     _begin(statement, TokenCursor("", []))
     for text in filter(None, texts):
-        # An error in one of them rolls all of it back.
+        # An error in a statement rolls the transaction back.
         statement.spark.sql(with_literals(text, statement.args) if statement.args else text)
     return _end(SessionNames.of(statement.spark), "COMMIT", statement.spark)
 
@@ -137,12 +136,12 @@ def _lake_of(names: SessionNames, cursor: TokenCursor) -> AttachedLake:
 
 
 def commit(statement: Statement) -> DataFrame | None:
-    """`COMMIT [TRANSACTION]`. Raises as every commit of a transaction does."""
+    """Run `COMMIT [TRANSACTION]`. Raises the errors of every commit of a transaction."""
     return _ended(statement, "COMMIT")
 
 
 def rollback(statement: Statement) -> DataFrame | None:
-    """`ROLLBACK [TRANSACTION]`: nothing of the transaction is left."""
+    """Run `ROLLBACK [TRANSACTION]`: discard all changes of the transaction."""
     return _ended(statement, "ROLLBACK")
 
 
@@ -171,9 +170,10 @@ def _end(names: SessionNames, word: str, spark: SparkSession) -> DataFrame:
 
 
 def set_transaction(statement: Statement) -> DataFrame | None:
-    """`SET TRANSACTION [ISOLATION LEVEL SERIALIZABLE | SNAPSHOT] [CONTROL OPTIMISTIC | LOCKING] [WRITES (t, …)]`.
+    """Set the next transaction's properties.
 
-    It is about the next transaction of the session.
+    The statement is
+    `SET TRANSACTION [ISOLATION LEVEL SERIALIZABLE | SNAPSHOT] [CONTROL OPTIMISTIC | LOCKING] [WRITES (t, …)]`.
     """
     cursor = statement.cursor()
     if not cursor.accept("SET", "TRANSACTION"):
@@ -214,7 +214,7 @@ def _table_name(statement: Statement, cursor: TokenCursor) -> str:
 
 
 def roll_back_after(spark: SparkSession, error: BaseException) -> None:
-    """End the session's transaction, of which a statement failed, and say so beside the error."""
+    """Roll the session's transaction back after a failed statement, with a note in the error."""
     names = SessionNames.of(spark)
     if names.open_transaction is None:
         return

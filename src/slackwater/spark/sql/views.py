@@ -1,6 +1,6 @@
-"""Temporary views over Delta tables that SQL made: a statement that names one reads the current versions of its tables.
+"""Temporary views over Delta tables created by SQL. Statements read the current versions of the view's tables.
 
-Spark keeps the view as it was made, for all that does not go by a name in SQL or by `spark.table`.
+Spark's own view still reads the versions at its creation, for access other than by name in SQL or `spark.table`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from slackwater.sql.text_edits import TextEdit, apply_edits
 _MARK = "__slackwater_view"
 _OF_FRAMES = "_pyspark_"
 _views: dict[str, dict[str, KeptView]] = {}
-# Global ones are of a Spark, of which a process may reach several: which of these it is, the mark says.
+# Global views belong to one Spark application. A process can use several, so the mark identifies the view.
 _global_views: dict[str, dict[str, KeptView]] = {}
 _MOST_GLOBAL = 64
 _lock = threading.Lock()
@@ -37,9 +37,9 @@ _being_read: ContextVar[frozenset[str]] = ContextVar("views that are being read"
 
 @dataclass(frozen=True)
 class KeptView:
-    """A view's query, whose names mean the same in every database, and the names of its columns where it gives some.
+    """A view's query, with names valid in every database, and its column names if the view sets them.
 
-    `frames` are those that names in the query stand for; `mark` is in the view that Spark has.
+    `frames` are the frames of names in the query. `mark` is also in Spark's view.
     """
 
     query: str
@@ -57,10 +57,10 @@ def keep(
     frame: DataFrame,
     is_global: bool = False,
 ) -> DataFrame:
-    """Keep the query of the view `name`; `frame`, what it gives now, with the mark by which Spark's view is known.
+    """Store the query of the view `name`. Return `frame`, the query's present rows, with a mark for Spark's view.
 
-    Spark's view alone is left of one that reads itself, that has two columns of one name, and of a global one over what
-    other sessions have not: temporary views, frames and lakes.
+    Only Spark's view remains for a view of itself, for a view with duplicate column names, and for a global view over
+    objects of one session: temporary views, frames and lakes.
     """
     names = [column.lower() for column in frame.columns]
     relations = relations_of(query, tokens_of(query) or [])
@@ -70,7 +70,7 @@ def keep(
         return frame
     if is_global and (frames or not all(_is_of_all_sessions(spark, each) for each in relations)):
         return frame
-    # What PySpark calls the frames of `{name}` is gone with the statement.
+    # Read the frames of `{name}` now, because PySpark drops their views at the end of the statement.
     passing = [parts[0] for parts in read if parts[0].startswith(_OF_FRAMES) and parts[0] not in frames]
     frames = {**frames, **{each: plain_sql(spark, f"TABLE {quoted(each)}") for each in passing}}
     kept = KeptView(_with_whole_names(spark, query), columns, frames, uuid.uuid4().hex)
@@ -87,10 +87,10 @@ def keep(
 def kept_view(
     spark: SparkSession, parts: tuple[str, ...], read: Callable[[str, Mapping[str, DataFrame]], DataFrame]
 ) -> Callable[[], DataFrame] | None:
-    """What reads the view of that name; None where there is none, or Spark has another one by now.
+    """Return a reader of the view of that name, None if there is none, or if another view replaced it in Spark.
 
-    `read` gives the rows of a query over frames. What reads it raises InvalidArgument for a view that reads itself by
-    others.
+    `read` returns the rows of a query over frames. The reader raises InvalidArgument for a view that reads itself
+    through other views.
     """
     is_global = len(parts) == 2 and parts[0].lower() == GLOBAL_TEMP
     found = _global_view(spark, parts) if is_global else _view_of_session(spark, parts)
@@ -135,7 +135,7 @@ def _take_in(known: dict[str, KeptView], view: KeptView) -> None:
 
 
 def _is_of_all_sessions(spark: SparkSession, relation: Relation) -> bool:
-    """Whether a name means the same in other sessions, once its database is said."""
+    """Return whether a name, with its database added, has the same meaning in other sessions."""
     if relation.arguments is not None:
         return False
     in_lake = lake_name_of(spark, relation.parts)
@@ -146,13 +146,13 @@ def _is_of_all_sessions(spark: SparkSession, relation: Relation) -> bool:
 
 
 def _key(spark: SparkSession, name: str) -> str:
-    """Under what Spark keeps the view."""
+    """Return Spark's key of the view."""
     return name if is_case_sensitive(spark) else name.lower()
 
 
 @contextmanager
 def reading(name: str) -> Iterator[None]:
-    """Read the view `name` within the block. Raises InvalidArgument for a view that is being read already."""
+    """Mark the view `name` as being read within the block. Raises InvalidArgument if the view is already being read."""
     if name in _being_read.get():
         raise InvalidArgument(f"the view {name} reads itself, by way of other views: create it anew")
     token = _being_read.set(_being_read.get() | {name})
@@ -170,13 +170,13 @@ def _is_there(spark: SparkSession, name: str, view: KeptView) -> bool:
 
 
 def _mark(spark: SparkSession, parts: tuple[str, ...]) -> str | None:
-    """That of a view as Spark has it."""
+    """Return the mark in Spark's view."""
     fields = plain_sql(spark, f"TABLE {'.'.join(map(quoted, parts))}").schema.fields
     return fields[0].metadata.get(_MARK) if fields else None
 
 
 def _with_whole_names(spark: SparkSession, query: str) -> str:
-    """The query with each of its tables named in full, by the database or the lake that is current now."""
+    """Return the query with full names of its tables, with the current database or lake."""
     tokens = tokens_of(query) or []
     starts = {token.start: at for at, token in enumerate(tokens)}
     changes = []

@@ -1,4 +1,4 @@
-"""Tables of a statement as frames: of the version or time that is asked for, of no more files than are needed."""
+"""Frames of a statement's tables, of the requested version or time, with file pruning."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from slackwater.sql.time_travel import AT, BETWEEN, FROM_TO, SYSTEM_TIME, VERSIO
 
 @dataclass(frozen=True)
 class NamedTable:
-    """A Delta table that a statement names."""
+    """A Delta table in a statement, with its resolved name."""
 
     place: ResolvedTable
     table: DeltaTable
 
     @property
     def qualified(self) -> list[tuple[str, ...]]:
-        """The names of several parts that it goes by."""
+        """The table's names of several parts."""
         found = [self.place.parts]
         if self.place.entry is not None:
             found += [self.place.entry.parts, (SPARK_CATALOG, *self.place.entry.parts)]
@@ -42,24 +42,24 @@ class NamedTable:
 
     @property
     def alias(self) -> str:
-        """By what its columns are qualified."""
+        """The qualifier of the table's columns."""
         return self.place.parts[-1]
 
 
 def named_table(spark: SparkSession, parts: Sequence[str]) -> NamedTable | None:
-    """The Delta table that the name stands for; None where it is none. Raises TableNotFound."""
+    """Return the Delta table of the name, None for another object. Raises TableNotFound."""
     place = resolve(spark, parts)
     return None if place is None else NamedTable(place, table_of(spark, place))
 
 
 def required_table(spark: SparkSession, parts: Sequence[str]) -> NamedTable:
-    """As `named_table`. Raises TableNotFound also where the name is no Delta table's."""
+    """Return `named_table`. Raises TableNotFound also for another object."""
     place = require(spark, parts)
     return NamedTable(place, table_of(spark, place))
 
 
 def table_of(spark: SparkSession, place: ResolvedTable) -> DeltaTable:
-    """The table at a place, which is not looked at; what is done with the table raises TableNotFound where none is."""
+    """Return the table at a location, unchecked. Later operations raise TableNotFound if there is no table."""
     if place.in_lake is not None:
         table: DeltaTable = place.in_lake.table()
         return table
@@ -67,14 +67,14 @@ def table_of(spark: SparkSession, place: ResolvedTable) -> DeltaTable:
 
 
 def frame_of(spark: SparkSession, named: NamedTable, travel: Travel | None = None) -> DataFrame:
-    """The rows of the table as of `travel`; its `where` reads only what may match.
+    """Return the rows of the table at `travel`. `where` on the frame reads only files with possible matches.
 
-    Raises InvalidArgument for a version or time that is none, and as every read does.
+    Raises InvalidArgument for an invalid version or time, and the errors of every read.
     """
     if travel is not None and travel.kind in (FROM_TO, BETWEEN):
         return _between(spark, named, travel)
     if travel is not None and travel.kind == SYSTEM_TIME and isinstance(named.place.in_lake, LakeName):
-        # The owner keeps to what was read: no transaction gets a time before that any more.
+        # The owner records this read, so that no later transaction gets an earlier timestamp.
         name = named.place.in_lake
         frame: DataFrame = name.lake.as_of(moment(spark, travel.texts[0])).table(name.name).toDF()
         return frame
@@ -84,7 +84,7 @@ def frame_of(spark: SparkSession, named: NamedTable, travel: Travel | None = Non
 
 
 def _path_frame(spark: SparkSession, place: ResolvedTable, travel: Travel | None) -> DataFrame:
-    """The table at a path, which may end in a version: ``delta.`/path@v3` ``."""
+    """Return the rows of the table at a path, with an optional version: ``delta.`/path@v3` ``."""
     reader = spark.read.format("delta")
     for key, value in ({} if travel is None else travel_options(spark, travel)).items():
         reader = reader.option(key, value)
@@ -92,7 +92,7 @@ def _path_frame(spark: SparkSession, place: ResolvedTable, travel: Travel | None
 
 
 def travel_options(spark: SparkSession, travel: Travel) -> dict[str, Any]:
-    """The options of reading that `travel` says: `versionAsOf`, or `timestampAsOf` as text with its zone."""
+    """Return the read options of `travel`: `versionAsOf`, or `timestampAsOf` in a text with its zone."""
     if travel.kind == AT:
         _, named = split_path(f"x@{travel.texts[0].lower()}", session_zone(spark))
         if named.version is not None:
@@ -113,7 +113,7 @@ def _between(spark: SparkSession, named: NamedTable, travel: Travel) -> DataFram
 
 
 def moment(spark: SparkSession, text: str) -> str:
-    """The time that an SQL expression is, as text with its zone. Raises InvalidArgument for what is no time."""
+    """Return the time of an SQL expression in a text with its zone. Raises InvalidArgument for an invalid time."""
     return _utc(spark, f"CAST(({text}) AS TIMESTAMP)", text)
 
 
@@ -132,18 +132,18 @@ _OTHER_FORMATS = ("parquet", "iceberg")
 
 @dataclass(frozen=True)
 class CloneSource:
-    """What SHALLOW CLONE makes a table of: `snapshot`, of the table `table`."""
+    """The source of a SHALLOW CLONE: `snapshot`, of the table `table`."""
 
     table: DeltaTable
     snapshot: Snapshot
 
     def clone(self, place: str, replace: bool, properties: Mapping[str, str]) -> CloneResult:
-        """Make the clone at `place`, with `properties` of its own; `replace`: also where a table is there."""
+        """Create the clone at `place`, with additional `properties`. `replace` allows an existing table."""
         return self.table._cloned(self.snapshot, place, True, replace, properties)[1]
 
 
 def clone_source(spark: SparkSession, parts: Sequence[str], travel: Travel | None) -> CloneSource:
-    """The table that the name stands for, as of `travel`.
+    """Return the table of the name at `travel`.
 
     Raises TableNotFound, and UnsupportedFeature for a directory of another format.
     """
