@@ -154,11 +154,9 @@ def _require_same_settings(spark: SparkSession, view: StoredView) -> None:
 def create(spark: SparkSession, text: str, name: Sequence[str], query: str, start: int, frame: DataFrame) -> None:
     """Run `text`, a CREATE VIEW or ALTER VIEW with its `query` at position `start`. `frame` holds the query's rows.
 
-    Raises:
-        InvalidArgument: If the view reads itself or a temporary view.
-        UnsupportedFeature: If the view reads a lake's table by name. Through Spark Connect, if the query reads
-            an object unknown to the catalog.
-        Exception: As Spark does.
+    Raises InvalidArgument if the view reads itself or a temporary view. Raises UnsupportedFeature if the view reads a
+    lake's table by name and, through Spark Connect, if the query reads an object unknown to the catalog. Raises as
+    Spark does.
     """
     _require_lasting(spark, name, query)
     if _catalog_knows(spark, query, frame):

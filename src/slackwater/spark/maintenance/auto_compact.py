@@ -40,7 +40,7 @@ def with_auto_compaction(spark: SparkSession, result: CommitResult | None) -> Co
         if _too_few(snapshot, settings):
             return result
         done = compact(spark, result.table, PartitionFilter(), auto_packing(settings), settings.auto_compact_min_files)
-    except Exception as error:  # noqa: BLE001  (the commit stands, whatever fails after it)
+    except Exception as error:  # noqa: BLE001  (the commit is valid despite a later failure)
         told = f"auto compaction failed: {type(error).__name__}: {error}"
         return replace(result, upkeep_errors=(*result.upkeep_errors, told))
     if not done.removed:

@@ -78,10 +78,9 @@ class DeltaOptimizeBuilder(_Builder):
     def executeCompaction(self) -> DataFrame:
         """Merge small files in each partition. Return a row of `path` and `metrics`, with sizes in bytes.
 
-        In a clustered table, new rows are clustered along a Hilbert curve.
+        In a clustered table, new rows are clustered along a Hilbert curve. The table is unchanged after an error.
 
         Raises InvalidArgument for a filter on other columns, and DeltaConcurrentModificationException or a subclass.
-        The table is then unchanged.
 
         >>> done = table.optimize().executeCompaction().first()
         >>> done.metrics.totalConsideredFiles, done.metrics.numFilesRemoved  # one file is as few as there can be

@@ -37,8 +37,8 @@ from slackwater.spark.storage.row_transport import require_python_workers
 def order_by_curve(spark: SparkSession, table: Table, where: PartitionFilter, names: Sequence[str]) -> OptimizeMetrics:
     """Rewrite all files of the partitions, with rows sorted along a z-curve through the columns `names`.
 
-    Raises InvalidArgument for columns that are missing, partition columns, without statistics or repeated, for a
-    clustered table and for a condition on other columns than partition columns. Raises as `compact`.
+    Raises InvalidArgument for missing or repeated columns, partition columns, columns without statistics, a clustered
+    table and a condition on columns other than partition columns. Raises as `compact`.
     """
     change = RewriteCommand(spark, table, OPTIMIZE)
     if clustering_paths(change.snapshot):

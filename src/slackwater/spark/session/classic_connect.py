@@ -257,7 +257,7 @@ def with_methods(frame: DataFrame, methods: Mapping[str, Callable[..., Any]]) ->
 
 
 def with_known_schema(frame: DataFrame, schema: StructType) -> DataFrame:
-    """Return `frame`, in a Connect session with `schema` cached as its own, so that no request for the schema is sent.
+    """Cache `schema` as the schema of `frame` in a Connect session, to save a request to the server. Return `frame`.
 
     The plan stays unchanged. PySpark passes the schema on to frames with the same columns, such as those of `filter`
     and `limit`. The server provides the schema of other derived frames.
@@ -299,8 +299,8 @@ def relation_of(frame: DataFrame) -> Any:
 def frame_of_relation(spark: SparkSession, relation: Any, schema: StructType | None = None) -> DataFrame:
     """Return a query for all columns of a file relation in a classic session, with attributes of its own.
 
-    Spark takes a bare relation for a table, and INSERT into a view of such a table would overwrite the files. `schema`
-    is the frame's schema, if known. It saves a call into the JVM.
+    The query protects the files: Spark would accept an INSERT into a view of a bare relation and overwrite the files.
+    `schema` is the frame's schema, if known. It saves a call into the JVM.
     """
     plans = "org.apache.spark.sql"
     plan = scala_object(spark, f"{plans}.execution.datasources.LogicalRelation").apply(relation, False)
@@ -412,12 +412,12 @@ def knows_scheme(spark: SparkSession, scheme: str, root: str) -> bool:
     """
     try:
         if is_connect(spark):
-            spark.read.format("binaryFile").load(root).schema  # noqa: B018  (it is analysed by that)
+            spark.read.format("binaryFile").load(root).schema  # noqa: B018  (the access analyses the plan)
         else:
             configuration = spark._jsc.hadoopConfiguration()
             file_system = java_class(spark, "org.apache.hadoop.fs.FileSystem")
             file_system.getFileSystemClass(scheme, configuration)
-    except Exception as error:  # noqa: BLE001  (whatever else is wrong there is told by who reads)
+    except Exception as error:  # noqa: BLE001  (the later read reports any other error)
         return _NO_FILE_SYSTEM.search(str(error)) is None
     return True
 
@@ -532,8 +532,8 @@ def _tree_text(plan: Any) -> str:
 def release_checkpoint(frame: DataFrame) -> None:
     """Release the rows of a `localCheckpoint` without further readers.
 
-    In Connect, the garbage collector would send the request to the server from an arbitrary thread, with the risk of a
-    deadlock. A classic session cleans up in its own thread.
+    In Connect, the garbage collector would send this request from an arbitrary thread, with the risk of a deadlock. A
+    classic session cleans up in its own thread.
     """
     if not is_connect(frame.sparkSession):
         return

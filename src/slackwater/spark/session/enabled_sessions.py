@@ -141,7 +141,7 @@ def explained_view(spark: SparkSession) -> Iterator[None]:
     """
     try:
         yield
-    except Exception as error:  # classic sessions raise Py4J's own error, Connect others
+    except Exception as error:  # classic sessions raise Py4J's error, Connect raises other types
         if not any(text in str(error) for text in _NO_TABLE) or not is_enabled_for(spark):
             raise
         raise UnsupportedFeature(
@@ -153,8 +153,8 @@ def explained_view(spark: SparkSession) -> Iterator[None]:
 
 def _has_catalog(spark: SparkSession) -> bool:
     try:
-        # The cheapest statement that makes Spark load the class of the catalog.
+        # The cheapest statement with a load of the catalog's class.
         spark.sql("SHOW CURRENT NAMESPACE").collect()
-    except Exception:  # noqa: BLE001  (classic sessions raise Py4J's own error, Connect others)
+    except Exception:  # noqa: BLE001  (classic sessions raise Py4J's error, Connect raises other types)
         return False
     return True

@@ -91,7 +91,7 @@ def _spark_field(column: StructField, field_ids: bool, not_null: NullabilityMode
 
 
 def _is_hidden(key: str) -> bool:
-    # Spark would evaluate this text for rows of files without the column, which are null in Delta tables.
+    # Hide the text, because Spark would evaluate this text for rows without the column, null in Delta tables.
     return key.startswith(_INTERNAL) or key == EXISTS_DEFAULT
 
 

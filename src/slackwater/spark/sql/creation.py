@@ -70,7 +70,7 @@ def create_table(statement: Statement) -> DataFrame | None:
         given = creation_of(statement.cursor())
     except (InvalidArgument, UnsupportedFeature):
         if not _says_delta(statement):
-            # What Spark makes of it is for Spark to say.
+            # Leave the error to Spark's parser.
             return None
         raise
     if not _is_delta(statement.spark, given):
@@ -417,7 +417,7 @@ def _persisted(statement: Statement, cursor: TokenCursor) -> DataFrame:
 
 
 def keep_text(statement: Statement) -> DataFrame | None:
-    """Reject functions and other objects with a text stored by Spark for later, over Delta tables."""
+    """Reject statements over Delta tables if Spark stores their text to run it later, such as CREATE FUNCTION."""
     if statement.first == "CREATE" and "FUNCTION" not in {token.upper for token in statement.tokens[:6]}:
         return None
     if not names_delta_tables(statement.spark, statement.text, statement.tokens):

@@ -59,8 +59,8 @@ def keep(
 ) -> DataFrame:
     """Store the query of the view `name`. Return `frame`, the query's present rows, with a mark for Spark's view.
 
-    Only Spark's view remains for a view of itself, for a view with duplicate column names, and for a global view over
-    objects of one session: temporary views, frames and lakes.
+    Some views are not stored, and only Spark's view remains: a view of itself, a view with duplicate column names, and
+    a global view over objects of one session. Such objects are temporary views, frames and lakes.
     """
     names = [column.lower() for column in frame.columns]
     relations = relations_of(query, tokens_of(query) or [])
@@ -125,7 +125,7 @@ def _global_view(spark: SparkSession, parts: tuple[str, ...]) -> KeptView | None
     try:
         return known.get(_mark(spark, parts) or "")
     except AnalysisException:
-        return None  # It was dropped.
+        return None  # The view was dropped.
 
 
 def _take_in(known: dict[str, KeptView], view: KeptView) -> None:
@@ -140,7 +140,7 @@ def _is_of_all_sessions(spark: SparkSession, relation: Relation) -> bool:
         return False
     in_lake = lake_name_of(spark, relation.parts)
     if in_lake is not None and (in_lake.is_certain or in_lake.is_there):
-        return False  # Other sessions have other lakes by that name, or none.
+        return False  # The name belongs to this session's lakes.
     entry = entry_of(spark, relation.parts) if len(relation.parts) == 1 else None
     return entry is None or not entry.is_temporary
 

@@ -43,7 +43,7 @@ class RowTransport(str, Enum):
     """The row transport between Spark and a table's store: Spark's own Parquet reader and writer, or PyArrow.
 
     Spark uses its connector. If Spark has no connector and is one process of this machine, this process serves the
-    files of the store to Spark, and uploads files written by Spark to the disk.
+    store's files to Spark. It then also uploads files that Spark wrote to the disk.
     """
 
     SPARK = "spark"
@@ -54,9 +54,9 @@ def choose_transport(spark: SparkSession, store: ObjectStore, option: str | None
     """Return the row transport for a table in `store`.
 
     The choice is that of `option`, or else of the setting `spark.slackwater.rows`. By default, Spark transports the
-    rows if Spark itself can read and write in the store, checked once per session and scheme. Else Arrow: executors
-    read and write Parquet in Python. Raises InvalidArgument for an unknown value, UnsupportedFeature if the transport
-    is not available.
+    rows if Spark itself can read and write in the store. This is checked once per session and scheme. Else Arrow:
+    executors read and write Parquet in Python. Raises InvalidArgument for an unknown value, UnsupportedFeature if the
+    transport is not available.
     """
     choice = _choice(spark, option)
     if choice == RowTransport.SPARK:
@@ -178,7 +178,10 @@ def _knows(spark: SparkSession, place: str) -> bool:
 
 
 def _lacking(spark: SparkSession) -> str | None:
-    """Return the requirement of Python I/O missing on executors, None if complete. Cached per session on success."""
+    """Return the reason that executors cannot read and write rows in Python, None if they can.
+
+    Success is cached per session.
+    """
     if _WORKERS in spark.__dict__ or (is_one_process(spark) and workers_have_this_python(spark)):
         return None
     tasks = default_parallelism(spark)
@@ -199,7 +202,7 @@ def _version() -> str:
 
 
 def _told_version(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    from slackwater.data_files import reader  # noqa: F401  (with all that it needs)
+    from slackwater.data_files import reader  # noqa: F401  (imports all dependencies)
 
     for _ in batches:
         yield pa.RecordBatch.from_pydict({"version": [_version()]})

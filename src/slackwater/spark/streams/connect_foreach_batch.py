@@ -46,6 +46,6 @@ def write_remote_batch(frame: DataFrame, batch_id: int, told: bytes) -> None:
     The process caches the writer for later batches.
     """
     if told not in _writers:
-        made = pickle.loads(told)  # noqa: S301  (of the client whose query it is)
+        made = pickle.loads(told)  # noqa: S301  (sent by the query's own client)
         _writers[told] = made(frame.sparkSession)
     _writers[told].write(frame, batch_id)

@@ -1,7 +1,7 @@
 """Streams with micro-batches planned in the driver's own Python, and read by Spark's own Parquet reader.
 
-Spark calls the source like a function of `foreachBatch`. `data_source` is the alternative, with the same offsets, if
-Spark cannot call the source or does not transport the rows itself.
+Spark calls the source like a function of `foreachBatch`. If Spark cannot call the source, or does not transport the
+rows itself, `data_source` is the alternative, with the same offsets.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class DrivenScan(StreamScan):
     def frame_of(
         self,
         files: pa.Table,  # noqa: ARG002
-        needed: frozenset[str] | None = None,  # noqa: ARG002  (Spark sees it)
+        needed: frozenset[str] | None = None,  # noqa: ARG002  (Spark prunes columns itself)
         predicate: Predicate | None = None,
     ) -> DataFrame:
         """Return the frame of all future files of the stream, like `TableScan.frame_of`."""
@@ -93,7 +93,7 @@ class DrivenScan(StreamScan):
         snapshot, table, schema_log = self.snapshot, self.snapshot.table, self.schema_log
         if not isinstance(table.store, HadoopStore):
             # A copy, because a query runs concurrently with other users of the table object.
-            table, schema_log = pickle.loads(pickle.dumps((table, schema_log)))  # noqa: S301  (made here)
+            table, schema_log = pickle.loads(pickle.dumps((table, schema_log)))  # noqa: S301  (pickled here)
         version = snapshot.version if self.schema_version is None else self.schema_version
         columns = _COLUMNS if self.predicate_of_files is None else (*_COLUMNS, "stats")
         return TableSource(table, snapshot.configuration, version, self.stream, columns, schema_log)
@@ -157,8 +157,8 @@ class _Run:
 class DriverSource:
     """The source of a stream for Spark's JVM, called in the threads of the queries on the frame.
 
-    A query requests the read limit before anything else, with `availableNow` right after its announcement. The query
-    stops the source at its end.
+    A query first requests the read limit, with `availableNow` directly after its announcement. The query stops the
+    source at its end.
     """
 
     class Java:
@@ -215,7 +215,7 @@ class DriverSource:
     def commit(self, end: Any) -> None:
         self._run().source.committed(_offset(end))
 
-    def metrics(self, latest: Any) -> Any:  # noqa: ARG002  (it is where the batch that was planned last ends)
+    def metrics(self, latest: Any) -> Any:  # noqa: ARG002  (the end of the last planned batch)
         told = java_class(self._scan.spark, "java.util.HashMap")()
         run = self._runs.get(self._query.query_id)
         left = None if run is None else run.source.outstanding()

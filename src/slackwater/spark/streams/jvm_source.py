@@ -61,7 +61,7 @@ def takes_sources(spark: SparkSession, source: type) -> bool:
     if _RELATION not in known:
         try:
             known[_RELATION] = _relation(spark, source)
-        except Exception as error:  # noqa: BLE001  (whatever is otherwise in this Spark: there is another way)
+        except Exception as error:  # noqa: BLE001  (any difference of this Spark: the data source is the fallback)
             _log.debug("streams are planned beside the driver: %s", error)
             known[_RELATION] = None
     return known[_RELATION] is not None
@@ -78,7 +78,7 @@ def _relation(spark: SparkSession, source: type) -> tuple[str, bool]:
         try:
             relation = _class(spark, f"{package}.StreamingExecutionRelation")
             query = _methods(spark, f"{package}.StreamExecution")
-        except Exception as error:  # noqa: BLE001  (releases have it in one of the two)
+        except Exception as error:  # noqa: BLE001  (each release has one of the two packages)
             _log.debug("%s", error)
             continue
         (constructor,) = relation.getConstructors()

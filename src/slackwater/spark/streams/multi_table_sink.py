@@ -144,7 +144,7 @@ class LakeStreamWriter:
         """Start the query. Return its StreamingQuery.
 
         Raises InvalidArgument if neither `checkpointLocation` nor the session sets a checkpoint, UnsupportedFeature if
-        the server of a Connect session does not have Slackwater.
+        a Connect server lacks Slackwater.
         """
         given = Options(self.given)
         checkpoint = checkpoint_of(self.frame.sparkSession, given, self.name)
@@ -171,7 +171,7 @@ class _BatchWriter:
     options: Mapping[str, Any]
     output_mode: str
 
-    def on(self, spark: SparkSession) -> _BatchWriter:  # noqa: ARG002  (the lake is opened where this arrives)
+    def on(self, spark: SparkSession) -> _BatchWriter:  # noqa: ARG002  (unpickling opens the lake there)
         """Return the same writer in another process."""
         return self
 

@@ -30,10 +30,10 @@ _VERSION, _TABLE = "reservoirVersion", "reservoirId"
 class StreamBatch:
     """A finished micro-batch of a query.
 
-    `query` is the query's name, or else its id. `rows` is the number of rows read, `rows_per_second` their rate.
-    `versions_behind` is the number of unread versions, partly read ones included, of the Delta source with the greatest
-    backlog; None without Delta sources. `files_behind` and `bytes_behind` are the backlog of all Delta sources together
-    at the planning of the batch, None unless known for each source.
+    `query` is the query's name, or else its id. `rows` is the number of rows read, `rows_per_second` their rate during
+    the batch. `versions_behind` is the number of unread versions, partly read ones included, of the Delta source with
+    the greatest backlog; None without Delta sources. `files_behind` and `bytes_behind` are the total backlog of the
+    Delta sources when the batch was planned. Both are None unless known for each source.
     """
 
     query: str
@@ -123,7 +123,7 @@ class QueryWatcher(StreamingQueryListener):
             self._show(batch.query_id, batch)
             if self._told is not None:
                 self._told(batch)
-        except Exception:  # noqa: BLE001  Spark does not show what a listener raises, and a query is not to fail by it
+        except Exception:  # noqa: BLE001  (Spark hides errors of listeners, and they must not fail a query)
             _log.exception("a micro-batch was not told of")
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802  (the name PySpark has)
@@ -147,9 +147,9 @@ class QueryWatcher(StreamingQueryListener):
 def watch(spark: SparkSession, told: Callable[[StreamBatch], object] | None = None) -> QueryWatcher:
     """Monitor the present and future queries of the session `spark` until `stop()`.
 
-    On a terminal and in notebooks, a line shows for each query the last micro-batch, its rows, and the backlog in
-    versions, files and bytes. `told` is called with each micro-batch; its errors are logged. Through Connect a program
-    does not end before `stop()`, because a listener thread of PySpark runs. Raises InvalidArgument.
+    On a terminal and in notebooks, a line shows the last micro-batch of each query and its rows. The line also shows
+    the backlog in versions, files and bytes. `told` is called with each micro-batch; its errors are logged. Through
+    Connect a program does not end before `stop()`, because a listener thread of PySpark runs. Raises InvalidArgument.
 
     >>> with slackwater.watch(spark, lambda batch: print(batch.query, batch.rows, batch.versions_behind)) as watching:
     ...     watching

@@ -105,8 +105,14 @@ def stream_of(
     `streamingSourceTrackingId`, `allowSourceColumnRename`, `allowSourceColumnDrop`, `allowSourceColumnTypeChange`; and
     `rowTracking`, `allowPathsOutsideRoot` of this package.
 
-    Raises TableNotFound, InvalidArgument, VersionNotFound for a future version, TimestampOutOfRange for a future time,
-    ChangeFeedNotEnabled, UnsupportedFeature, OperationNotAllowed after a schema change without the user's approval.
+    Raises:
+        TableNotFound: If there is no table.
+        InvalidArgument: If an option is not valid.
+        VersionNotFound: If `startingVersion` is in the future.
+        TimestampOutOfRange: If `startingTimestamp` is in the future.
+        ChangeFeedNotEnabled: If `readChangeFeed` is set and the table has no change feed.
+        UnsupportedFeature: If this package or the session cannot read the stream.
+        OperationNotAllowed: If a schema change needs the user's approval, or if `table` belongs to a transaction.
     """
     given = Options(options or {})
     if table.branch is not None:

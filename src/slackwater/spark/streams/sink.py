@@ -1,8 +1,8 @@
 """The target table of a streaming query. Each micro-batch is exactly one commit, despite failures.
 
 A query has its id in its checkpoint. The commit of a batch records the query's progress (`txn`), so a repeated batch is
-skipped: after a restart, after an error between commit and checkpoint, if two queries share a checkpoint by mistake,
-and after a batch written by another engine.
+skipped. A batch is repeated after a restart, or after an error between commit and checkpoint. The check also covers two
+queries with one checkpoint by mistake, and batches written by another engine.
 
 Source: delta-protocol.md "Transaction Identifiers"; delta-spark's DeltaSink.
 """

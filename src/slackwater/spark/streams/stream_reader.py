@@ -1,6 +1,6 @@
 """The stream reader for Spark, in the process that plans micro-batches and in executors.
 
-Releases of PySpark differ. From 4.2 on, Spark sets start and limits of a micro-batch, and `Trigger.AvailableNow` ends
+Releases of PySpark differ. From 4.2 on, Spark sets start and limits of a micro-batch. `Trigger.AvailableNow` then ends
 at the versions present at its start.
 """
 

@@ -57,9 +57,13 @@ class TableAlterations:
     """Methods of `DeltaTable` that change a table without a rewrite of rows.
 
     Columns are named by dotted paths, with backticks around names with dots. `element`, `key` and `value` address the
-    parts of arrays and maps. Each method commits one version, or none if nothing changes. Each method raises
-    InvalidArgument, OperationNotAllowed, UnsupportedFeature, or a DeltaConcurrentModificationException after a conflict
-    with a concurrent commit.
+    parts of arrays and maps. Each method commits one version, or none if nothing changes.
+
+    Raises:
+        InvalidArgument: If an argument is not valid for the table.
+        OperationNotAllowed: If the table does not allow the change.
+        UnsupportedFeature: If Slackwater does not support the change.
+        DeltaConcurrentModificationException: If a concurrent commit conflicts with the change.
     """
 
     @property

@@ -263,10 +263,13 @@ class DeltaTableBuilder(Generic[T]):
         return self
 
     def execute(self) -> T:
-        """Create or replace the table.
+        """Create or replace the table. Also raises the errors of every commit.
 
-        Raises TableAlreadyExists, TableNotFound if there is no table to replace, InvalidArgument and UnsupportedFeature
-        for an invalid definition, and the errors of every commit.
+        Raises:
+            TableAlreadyExists: If there is a table, and it must not be replaced.
+            TableNotFound: If there is no table to replace.
+            InvalidArgument: If the definition is not valid.
+            UnsupportedFeature: If the definition needs an unsupported feature.
 
         >>> table = slackwater.DeltaTable.create(spark).location(path).addColumn("id", "INT").execute()
         >>> [row.operation for row in table.history().collect()]

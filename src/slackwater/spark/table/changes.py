@@ -41,8 +41,12 @@ class TableChanges:
     def delete(self, condition: str | Column | None = None) -> None:
         """Delete the rows for which `condition`, a Column or SQL text, is true. Without a condition, delete all rows.
 
-        Raises InvalidArgument for a value that is not a condition on one row, OperationNotAllowed for an append-only
-        table, and DeltaConcurrentModificationException or a subclass. The table is then unchanged.
+        The table is unchanged after an error.
+
+        Raises:
+            InvalidArgument: If `condition` is not a condition on one row.
+            OperationNotAllowed: If the table is append-only.
+            DeltaConcurrentModificationException: If a concurrent commit conflicts, also as a subclass.
 
         >>> table.delete("id = 1")
         >>> [row.id for row in table.toDF().collect()]
@@ -56,11 +60,16 @@ class TableChanges:
         condition: str | Column | None = None,
         set: Mapping[str, str | Column] | None = None,  # noqa: A002
     ) -> None:
-        """Set columns to the values of `set` in the rows for which `condition` is true, or in all rows without one.
+        """Set columns to the values of `set` in the rows for which `condition` is true, or in all rows.
 
-        `set` maps columns (`a`, `a.b` for fields of structs) to Columns or SQL text over the old row. Raises
-        InvalidArgument, InvariantViolationException for a new row that violates a rule, OperationNotAllowed, and
-        DeltaConcurrentModificationException or a subclass. The table is then unchanged.
+        `set` maps columns (`a`, `a.b` for fields of structs) to Columns or SQL text over the old row. The table is
+        unchanged after an error.
+
+        Raises:
+            InvalidArgument: If an argument is not valid for the table.
+            InvariantViolationException: If an updated row violates a rule.
+            OperationNotAllowed: If the table does not allow the change.
+            DeltaConcurrentModificationException: If a concurrent commit conflicts, also as a subclass.
 
         >>> table.update("id = 1", {"v": "upper(v)"})
         >>> sorted(row.v for row in table.toDF().collect())

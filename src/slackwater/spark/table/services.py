@@ -45,9 +45,14 @@ class TableServices:
     def restoreToVersion(self, version: int) -> DataFrame:
         """Restore the table to the state of `version` in a new commit. Return one row, RESTORE_RESULT.
 
-        Later commits stay in the history. Raises VersionNotFound; DataFileNotFound if files of the version were
-        vacuumed, unless `spark.sql.files.ignoreMissingFiles` is true; OperationNotAllowed for an append-only table, and
-        DeltaConcurrentModificationException or a subclass. The table is then unchanged.
+        Later commits stay in the history. The table is unchanged after an error.
+
+        Raises:
+            VersionNotFound: If the log does not have the version.
+            DataFileNotFound: If files of the version were vacuumed, unless `spark.sql.files.ignoreMissingFiles` is
+                true.
+            OperationNotAllowed: If the table is append-only.
+            DeltaConcurrentModificationException: If a concurrent commit conflicts, also as a subclass.
 
         >>> table.delete()
         >>> table.restoreToVersion(0).first().num_restored_files, table.toDF().count()
@@ -88,9 +93,12 @@ class TableServices:
         `length BIGINT`, `isDir BOOLEAN`, `modificationTime BIGINT` in ms), instead of a listing. Files without an
         action in the log can belong to an active writer, and are retained for at least `untracked_hours`.
 
-        Raises InvalidArgument, UnsupportedFeature, OperationNotAllowed for a LITE vacuum if log cleanup removed commits
-        after the last vacuum. Raises StorageError after a partial deletion: no deleted file is needed, and the next
-        call continues.
+        Raises:
+            InvalidArgument: If an argument is not valid, or if the retention is too short.
+            UnsupportedFeature: If Slackwater cannot write the table's protocol.
+            OperationNotAllowed: If log cleanup removed commits after the last vacuum, for a LITE vacuum.
+            DataFileNotFound: If another engine re-added a file during its deletion.
+            StorageError: If a deletion fails. No deleted file is needed, and the next call continues.
 
         >>> table.delete("id = 1")
         >>> table.vacuum(dry_run=True).count()
@@ -104,8 +112,12 @@ class TableServices:
         """Write manifests of the newest version's files, for engines without support for Delta logs.
 
         `mode` is "symlink_format_manifest", case-insensitive: `_symlink_format_manifest/[partition/]manifest` names one
-        data file per line. Raises InvalidArgument for another mode; UnsupportedFeature for a table with column mapping,
-        or with rows deleted by vectors; StorageError.
+        data file per line.
+
+        Raises:
+            InvalidArgument: If `mode` is another one.
+            UnsupportedFeature: If the table has column mapping, or rows deleted by vectors.
+            StorageError: If the store fails.
 
         >>> from pathlib import Path
         >>> table.generate("symlink_format_manifest")

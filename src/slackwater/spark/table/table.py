@@ -247,11 +247,13 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
 
         `partitionSchema`: the columns in its directory names, a StructType or its DDL text; None: there are none.
         Without `collect_stats` the files get no statistics. No process may write there during the conversion. An
-        existing table stays unchanged.
+        existing table stays unchanged. Nothing is written in case of an error.
 
-        Raises InvalidArgument if there is no Parquet file, for files with incompatible columns, and for partitions
-        other than requested; UnsupportedFeature for columns not supported in tables and for names in a catalog;
-        ProtocolChangedException if another process creates a table there concurrently. Nothing is written then.
+        Raises:
+            InvalidArgument: If there is no Parquet file, if columns of files are incompatible, or if partitions differ
+                from the requested ones.
+            UnsupportedFeature: If tables do not support a column, or if `identifier` is a name in a catalog.
+            ProtocolChangedException: If another process creates a table there concurrently.
 
         >>> spark.range(3).write.parquet(path)
         >>> slackwater.DeltaTable.convertToDelta(spark, f"parquet.`{path}`").toDF().count()
@@ -352,8 +354,12 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         No file is copied: `isShallow` must be true. Later writes to either table do not affect the other. `properties`
         take precedence over those of this table. With `replace` the clone replaces an existing table. Other readers
         need `allowPathsOutsideRoot`, an option and the setting `spark.slackwater.allowPathsOutsideRoot`, because the
-        files are not below the clone's root. VACUUM of this table deletes files needed only by the clone. Raises
-        UnsupportedFeature, TableAlreadyExists, InvalidArgument for a target with other files.
+        files are not below the clone's root. VACUUM of this table deletes files needed only by the clone.
+
+        Raises:
+            UnsupportedFeature: If the clone is deep, or `target` is a name in a catalog.
+            TableAlreadyExists: If there is a table at `target`, without `replace`.
+            InvalidArgument: If `target` has other files.
 
         >>> trial = table.clone(path, isShallow=True)
         >>> trial.delete("id = 1")
