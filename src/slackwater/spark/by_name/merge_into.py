@@ -15,7 +15,7 @@ from slackwater.spark.table.named import named_table
 
 
 def merge_into(original: Callable[..., Any], self: DataFrame, table: str, condition: Column) -> Any:
-    """Replacement of `DataFrame.mergeInto`: return this package's MergeIntoWriter if `table` names a Delta table.
+    """Return a MergeIntoWriter, this package's own if `table` names a Delta table. Replaces `DataFrame.mergeInto`.
 
     The last part of the table's name qualifies the columns of the table. The frame's alias qualifies the columns of the
     frame.

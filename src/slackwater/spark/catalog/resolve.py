@@ -157,7 +157,7 @@ def resolve(spark: SparkSession, parts: Sequence[str]) -> ResolvedTable | None:
 
 
 def require(spark: SparkSession, parts: Sequence[str]) -> ResolvedTable:
-    """Return `resolve`. Raises TableNotFound also for a name of any other object."""
+    """Return the result of `resolve`. Raises TableNotFound also for a name of any other object."""
     found = resolve(spark, parts)
     if found is None:
         raise TableNotFound(

@@ -78,9 +78,10 @@ class DeltaOptimizeBuilder(_Builder):
     def executeCompaction(self) -> DataFrame:
         """Merge small files in each partition. Return a row of `path` and `metrics`, with sizes in bytes.
 
-        In a clustered table, new rows are clustered along a Hilbert curve. The table is unchanged after an error.
+        In a clustered table, new rows are clustered along a Hilbert curve.
 
         Raises InvalidArgument for a filter on other columns, and DeltaConcurrentModificationException or a subclass.
+        After one of these errors, the table is unchanged.
 
         >>> done = table.optimize().executeCompaction().first()
         >>> done.metrics.totalConsideredFiles, done.metrics.numFilesRemoved  # one file is as few as there can be

@@ -78,10 +78,11 @@ def compact(
     """Merge small files of each partition, and rewrite files with many deleted rows without these rows.
 
     `auto`: the file sizes of an automatic compaction. Partitions with fewer than `least_files` files to rewrite are
-    left out. Nothing is committed if there is nothing to do. The table is unchanged after an error.
+    left out. Nothing is committed if there is nothing to do.
 
-    Raises InvalidArgument for a condition on columns other than partition columns, DeltaConcurrentModificationException
-    with the concurrent commit to the same files.
+    Raises InvalidArgument for a condition on columns other than partition columns, and a
+    DeltaConcurrentModificationException that names the concurrent commit to the same files.
+    After one of these errors, the table is unchanged.
     """
     change = RewriteCommand(spark, table, OPTIMIZE)
     packing = auto or packing_of(change.settings, change.snapshot.properties)

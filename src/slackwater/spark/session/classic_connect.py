@@ -1,7 +1,7 @@
 """The two kinds of Spark session, classic and Connect, and the operations with a different implementation in each.
 
-All other access to the JVM or to Connect plans is in two places: the end of `condition_trees.py`, for conditions, and
-`spark/hadoop`, for Hadoop's file systems.
+All access to the JVM and to Connect plans is in this module, with two exceptions: the end of `condition_trees.py`, for
+conditions, and `spark/hadoop`, for Hadoop's file systems.
 """
 
 from __future__ import annotations

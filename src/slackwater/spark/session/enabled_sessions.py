@@ -42,7 +42,7 @@ def statement_scope() -> Iterator[None]:
 
 
 def is_within_statement() -> bool:
-    """Return whether `statement_scope` is active. Only the names of frames created in it are visible."""
+    """Return whether `statement_scope` is active. Statements use frames created in the scope only by name."""
     return _answers.get() is not None
 
 
@@ -80,7 +80,7 @@ def is_enabled_for(spark: SparkSession) -> bool:
 
 
 def is_stopped(spark: SparkSession) -> bool:
-    """Return whether the session was stopped, or a classic session of the same application."""
+    """Return whether the session, or a classic session of the same application, was stopped."""
     if not is_connect(spark):
         return spark.sparkContext._jsc is None
     stopped: bool = spark.is_stopped  # type: ignore[attr-defined]  # sessions of Connect have it

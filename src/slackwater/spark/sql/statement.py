@@ -47,7 +47,10 @@ class Statement:
         return with_values._as(at_transaction_time(self.spark, with_values.text))
 
     def with_values(self) -> Statement:
-        """Return the statement with its parameters inserted as literals. Raises InvalidArgument for other values."""
+        """Return the statement with its parameters inserted as literals.
+
+        Raises InvalidArgument for a parameter that is not a plain value.
+        """
         return self._as(with_literals(self.text, self.args)) if self.args else self
 
     def _as(self, text: str) -> Statement:

@@ -198,7 +198,7 @@ class DeltaTableBuilder(Generic[T]):
         `nullable` False: the column is NOT NULL. `comment`: its description, None for none. `generatedAlwaysAs`: a SQL
         expression over other columns, or an IdentityGenerator. `generatedByDefaultAs`: an IdentityGenerator, with
         explicit values allowed in rows. Raises InvalidArgument, also for both generators, and UnsupportedFeature for an
-        identity column of another type than BIGINT.
+        identity column of a type other than BIGINT.
 
         >>> builder = slackwater.DeltaTable.create(spark).location(path).addColumn("at", "TIMESTAMP", nullable=False)
         >>> builder.addColumn("day", "DATE", generatedAlwaysAs="CAST(at AS DATE)").execute().toDF().columns

@@ -41,7 +41,7 @@ class TableChanges:
     def delete(self, condition: str | Column | None = None) -> None:
         """Delete the rows for which `condition`, a Column or SQL text, is true. Without a condition, delete all rows.
 
-        The table is unchanged after an error.
+        After one of these errors, the table is unchanged.
 
         Raises:
             InvalidArgument: If `condition` is not a condition on one row.
@@ -62,8 +62,8 @@ class TableChanges:
     ) -> None:
         """Set columns to the values of `set` in the rows for which `condition` is true, or in all rows.
 
-        `set` maps columns (`a`, `a.b` for fields of structs) to Columns or SQL text over the old row. The table is
-        unchanged after an error.
+        `set` maps columns (`a`, `a.b` for fields of structs) to Columns or SQL text over the old row. After one
+        of these errors, the table is unchanged.
 
         Raises:
             InvalidArgument: If an argument is not valid for the table.

@@ -53,7 +53,7 @@ def named_table(spark: SparkSession, parts: Sequence[str]) -> NamedTable | None:
 
 
 def required_table(spark: SparkSession, parts: Sequence[str]) -> NamedTable:
-    """Return `named_table`. Raises TableNotFound also for another object."""
+    """Return the result of `named_table`. Raises TableNotFound also for another object."""
     place = require(spark, parts)
     return NamedTable(place, table_of(spark, place))
 

@@ -45,7 +45,7 @@ class TableServices:
     def restoreToVersion(self, version: int) -> DataFrame:
         """Restore the table to the state of `version` in a new commit. Return one row, RESTORE_RESULT.
 
-        Later commits stay in the history. The table is unchanged after an error.
+        Later commits stay in the history. After one of these errors, the table is unchanged.
 
         Raises:
             VersionNotFound: If the log does not have the version.

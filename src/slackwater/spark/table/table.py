@@ -247,7 +247,7 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
 
         `partitionSchema`: the columns in its directory names, a StructType or its DDL text; None: there are none.
         Without `collect_stats` the files get no statistics. No process may write there during the conversion. An
-        existing table stays unchanged. Nothing is written in case of an error.
+        existing table stays unchanged. After one of these errors, nothing is written.
 
         Raises:
             InvalidArgument: If there is no Parquet file, if columns of files are incompatible, or if partitions differ
