@@ -25,7 +25,7 @@ from slackwater.owner.embedded import EmbeddedOwner
 from slackwater.owner.served.server import Binding, OwnerServer
 from slackwater.owner.state import table_stores as places
 from slackwater.storage.local_store import LocalObjectStore
-from slackwater.transaction.transaction import CommitResult
+from slackwater.transaction.commit.transaction import CommitResult
 
 TABLE = "t"
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from deltalake.transaction import AddAction
 
     from slackwater import Transaction
-    from slackwater.transaction.transaction import CommitResult
+    from slackwater.transaction.commit.transaction import CommitResult
 
 Work = Callable[[], object]
 Append = Callable[[dict[str, Any]], object]
@@ -38,8 +38,8 @@ Append = Callable[[dict[str, Any]], object]
 
 def ours_checkpoint(path: str) -> Work:
     """Open the newest version; the work is its checkpoint, and that `_last_checkpoint` names it."""
-    from slackwater.log.checkpoints.last_checkpoint import write_last_checkpoint
     from slackwater.log.checkpoints.write_checkpoint import write_checkpoint
+    from slackwater.log.files.last_checkpoint import write_last_checkpoint
     from slackwater.scan.snapshot import Snapshot
 
     snapshot = Snapshot.load(path)

@@ -299,3 +299,31 @@ def test_every_error_says_what_it_means() -> None:
     kinds = [k for k in vars(errors).values() if isinstance(k, type) and issubclass(k, (Exception, Warning))]
     silent = [kind.__name__ for kind in kinds if not (kind.__doc__ or "").strip()]
     assert silent == []
+
+
+def _rooms_imported(path: Path) -> Iterator[tuple[str, str]]:
+    """(package of the module, package of the imported module), both within one layer; a layer itself is a package."""
+    layer, own = _layer(_name(path)), path.parent.relative_to(ROOT)
+    for name in _modules_imported(path, _names()):
+        other = ROOT.parent.joinpath(*name.split("."))
+        other_package = (other if other.is_dir() else other.parent).relative_to(ROOT)
+        if _layer(name) == layer and other_package != own:
+            yield _room(own, layer), _room(other_package, layer)
+
+
+def _room(package: Path, layer: str) -> str:
+    """The first package below the layer."""
+    depth = len(layer.split("."))
+    return "/".join(package.parts[: depth + 1])
+
+
+@cache
+def _names() -> frozenset[str]:
+    return frozenset(_name(path) for path in MODULES)
+
+
+def test_no_packages_of_a_layer_import_each_other() -> None:
+    """Move what both need into the package that the other one may import; `docs/architecture.md` has their order."""
+    arrows = {pair for path in MODULES if path.name != "__init__.py" for pair in _rooms_imported(path)}
+    both = sorted(f"{own} ↔ {other}" for own, other in arrows if own < other and (other, own) in arrows)
+    assert both == []

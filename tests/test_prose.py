@@ -12,8 +12,8 @@ import slackwater
 
 ROOT = Path(slackwater.__file__).parent
 # Both figures may only become smaller. Comparable code bases have 0.8 to 3.3, and 0 to 1 %.
-MOST_PRONOUNS_PER_100 = 2.5
-MOST_VAGUE_BEGINNINGS = 0.005
+MOST_PRONOUNS_PER_100 = 2.0
+MOST_VAGUE_BEGINNINGS = 0.001
 
 PRONOUNS = re.compile(
     r"\b(that|which|what|whose|where|whatever|whoever|as|than|those|these|it|them|they)\b", re.IGNORECASE

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from slackwater.spark.streams.query_watcher import watch
     from slackwater.spark.table.builder import DeltaTableBuilder, IdentityGenerator
     from slackwater.spark.table.table import DeltaTable
-    from slackwater.transaction.public_transaction import Transaction
+    from slackwater.transaction.table.public_transaction import Transaction
 
 __all__ = [
     "AddFile",
@@ -66,7 +66,7 @@ _ON_DEMAND = {
     "AddFile": "slackwater.protocol.actions.files",
     "RemoveFile": "slackwater.protocol.actions.files",
     "Snapshot": "slackwater.scan.snapshot:PublicSnapshot",
-    "Transaction": "slackwater.transaction.public_transaction",
+    "Transaction": "slackwater.transaction.table.public_transaction",
     "enable": "slackwater.spark.enable",
     "install_delta_names": "slackwater.spark.delta_import_shim",
     "refresh": "slackwater.spark.read.load",

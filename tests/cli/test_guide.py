@@ -57,7 +57,7 @@ def test_every_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     _make_places(tmp_path)
     told = datetime.now(timezone.utc).isoformat()
     port = _free_port()
-    monkeypatch.setattr("slackwater.cli.watch.time.sleep", _enough)
+    monkeypatch.setattr("slackwater.cli.common.watch.time.sleep", _enough)
     with ExitStack() as servers:
         for line in example_lines():
             program, *arguments = shlex.split(

@@ -247,7 +247,7 @@ def test_what_is_watched_is_shown_again_until_it_is_enough(monkeypatch: pytest.M
         if len(slept) == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("slackwater.cli.watch.time.sleep", sleep)
+    monkeypatch.setattr("slackwater.cli.common.watch.time.sleep", sleep)
     shown = lines("history", STAMPED, "--limit", "1", "--watch", "2.5")
     assert slept == [2.5] * 3
     assert shown == lines("history", STAMPED, "--limit", "1") * 3

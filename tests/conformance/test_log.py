@@ -12,7 +12,7 @@ import pytest
 
 from slackwater import errors
 from slackwater.errors import UnsupportedFeature
-from slackwater.log.file_actions import unique_ids
+from slackwater.log.files.file_actions import unique_ids
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.protocol.schema.schema import ArrayType, DataType, MapType, StructType
 

@@ -24,7 +24,7 @@ from slackwater.maintenance.vacuum import VacuumRequest, vacuum
 from slackwater.protocol.schema.ddl_columns import parse_column_list
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage import ObjectStore, existence, listing, open_store
-from slackwater.transaction.factory import begin
+from slackwater.transaction.commit.factory import begin
 from tests.contract.s3_server import BUCKET, s3_server
 from tests.transaction.tables import StepStore, removes
 

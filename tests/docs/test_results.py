@@ -17,7 +17,7 @@ from pyspark.sql import types as spark_types
 
 import slackwater
 from slackwater.lake.lake import LogLake
-from slackwater.log.file_actions import ADD_SCHEMA, REMOVE_SCHEMA
+from slackwater.log.files.file_actions import ADD_SCHEMA, REMOVE_SCHEMA
 from slackwater.spark.history.system_time import SystemTimeRelation
 from slackwater.spark.lake.lake import LAKE_CLONE_RESULT, LAKE_RESTORE_RESULT
 from slackwater.spark.lake.time_slice import LAKE_HISTORY_SCHEMA, TimeSlice, TimeSliceTable

@@ -23,8 +23,8 @@ from slackwater.owner.state.clock import OwnerClock
 from slackwater.protocol.actions.files import AddFile
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.local_store import LocalObjectStore
-from slackwater.transaction.public_transaction import Transaction
-from slackwater.transaction.transaction import CommitResult
+from slackwater.transaction.commit.transaction import CommitResult
+from slackwater.transaction.table.public_transaction import Transaction
 
 # Children of a process that has loaded everything: they begin at once.
 processes = multiprocessing.get_context("forkserver")

@@ -39,7 +39,7 @@ from slackwater.streams.offsets import SourceOffset
 from slackwater.streams.options import StreamOptions
 from slackwater.streams.source import TableSource
 from slackwater.streams.stream_planner import StreamReadSpec, plan_tasks
-from slackwater.transaction.public_transaction import Transaction
+from slackwater.transaction.table.public_transaction import Transaction
 from tests.faults.dying_owner import Point, die_at, opened, processes
 
 APPENDED, FEED = "appended rows", "change feed"

@@ -13,9 +13,9 @@ from pyroaring import BitMap64
 from slackwater.protocol.actions.files import AddCDCFile
 from slackwater.scan.deletion_vectors import load_deletion_vectors
 from slackwater.scan.snapshot import Snapshot
-from slackwater.transaction.factory import begin
+from slackwater.transaction.commit.factory import begin
+from slackwater.transaction.commit.transaction import TableTransaction
 from slackwater.transaction.rows.file_action_rows import as_removes
-from slackwater.transaction.transaction import TableTransaction
 from tests.faults.model_query import put_file
 
 

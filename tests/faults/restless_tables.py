@@ -16,7 +16,7 @@ import pyarrow as pa
 from slackwater.errors import CommitError
 from slackwater.scan.file_changes import CHANGE_TYPE, COMMIT_VERSION
 from slackwater.scan.snapshot import Snapshot
-from slackwater.transaction.public_transaction import Transaction
+from slackwater.transaction.table.public_transaction import Transaction
 from tests.faults.dying_owner import processes
 from tests.faults.model_query import COLUMNS, FEED, LAKE, ROWS, TOTALS, lake_at, put_file
 from tests.faults.other_changes import DONE_TO_A_SOURCE, change

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.log.files.checksum_totals import checksum_of
+from slackwater.log.checksum_totals import checksum_of
 from slackwater.log.files.version_checksum import read_version_checksum
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.post_commit import PostCommitHook

@@ -10,8 +10,8 @@ from uuid import UUID
 
 from pyroaring import BitMap64
 
-from slackwater.log.files.checksum_totals import checksum_of
-from slackwater.log.files.compaction import compact_log
+from slackwater.log.checksum_totals import checksum_of
+from slackwater.log.compaction import compact_log
 from slackwater.log.files.version_checksum import write_version_checksum
 from slackwater.protocol.actions.deletion_vectors import serialize_bitmap, write_file
 from slackwater.protocol.actions.z85 import encode_uuid

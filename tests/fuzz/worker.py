@@ -25,7 +25,7 @@ from typer.main import get_command
 
 from slackwater.cli.main import app
 from slackwater.errors import SlackwaterError
-from slackwater.log.checkpoints.last_checkpoint import read_last_checkpoint
+from slackwater.log.files.last_checkpoint import read_last_checkpoint
 from slackwater.log.files.version_checksum import read_version_checksum
 from slackwater.log.table_detail import describe_detail, describe_history
 from slackwater.scan.deletion_vectors import load_deletion_vectors

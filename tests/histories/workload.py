@@ -27,7 +27,7 @@ from slackwater.protocol.actions.files import AddFile
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.clock import Clock
-from slackwater.transaction.public_transaction import Transaction
+from slackwater.transaction.table.public_transaction import Transaction
 from tests.histories.contents import JSON, SCHEMAS, decoded, encoded
 from tests.histories.history import Outcome
 from tests.histories.recording import BLIND, Recorder, now

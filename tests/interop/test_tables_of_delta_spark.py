@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from slackwater.log.files.compaction import compact_log
+from slackwater.log.compaction import compact_log
 from slackwater.storage.open import open_store
 
 from .cases import each

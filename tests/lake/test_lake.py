@@ -34,9 +34,9 @@ from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.local_store import LocalObjectStore
 from slackwater.storage.open import open_store
 from slackwater.storage.store import ObjectStore
+from slackwater.transaction.commit.transaction import TableTransaction
 from slackwater.transaction.committers.factory import committer_for
 from slackwater.transaction.table.alteration import set_properties, unset_properties
-from slackwater.transaction.transaction import TableTransaction
 from tests.contract.owners import actions_in, eventually, write_version
 from tests.transaction.tables import add, live, schema
 

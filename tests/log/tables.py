@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from slackwater.log.file_actions import ADD_SCHEMA, REMOVE_SCHEMA, STRING_MAP
+from slackwater.log.files.file_actions import ADD_SCHEMA, REMOVE_SCHEMA, STRING_MAP
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.protocol.actions.file_names import (
     checkpoint_name,

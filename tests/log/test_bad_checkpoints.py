@@ -20,7 +20,7 @@ from slackwater.errors import (
     CorruptLog,
     SlackwaterError,
 )
-from slackwater.log.checkpoints.checkpoint import Checkpoint
+from slackwater.log.files.checkpoint import Checkpoint
 from slackwater.log.snapshot import LogSnapshot
 from tests.examples import examples
 from tests.log.tables import (

@@ -18,7 +18,7 @@ from slackwater.errors import (
     MissingCommit,
     SlackwaterError,
 )
-from slackwater.log.files.compaction import compact_log
+from slackwater.log.compaction import compact_log
 from slackwater.log.snapshot import LogSnapshot
 from tests.examples import examples
 from tests.log.tables import (

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.errors import CorruptLog, CorruptTable, InvalidArgument, TimestampOutOfRange, VersionNotFound
+from slackwater.log.files.segment import list_log
 from slackwater.log.history import CommitHistory, format_ms, to_ms
-from slackwater.log.segment import list_log
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.protocol.actions.actions import NO_COLUMNS, Metadata, Protocol
-from slackwater.protocol.table_configuration import TableConfiguration
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from tests.examples import examples
 from tests.html.well_formed import words
 from tests.log.tables import DEFAULT, SpyStore, TableLog, add, commit_info, metadata, protocol

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from slackwater.log.checkpoints.write_checkpoint import write_checkpoint
-from slackwater.log.file_actions import DELETION_VECTOR, unique_ids
-from slackwater.log.files.compaction import compact_log
+from slackwater.log.compaction import compact_log
+from slackwater.log.files.file_actions import DELETION_VECTOR, unique_ids
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from tests.examples import examples

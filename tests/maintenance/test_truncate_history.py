@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from slackwater.errors import OperationNotAllowed, VersionNotFound
-from slackwater.log.checkpoints.checkpoint import sidecar_paths
 from slackwater.log.checkpoints.write_checkpoint import CheckpointLayout, write_checkpoint
+from slackwater.log.files.checkpoint import sidecar_paths
 from slackwater.log.table import Table
 from slackwater.maintenance.truncate_history import truncate_history
 from slackwater.protocol.actions.actions import Protocol

@@ -15,8 +15,8 @@ from slackwater.maintenance.clone import shallow_clone
 from slackwater.maintenance.restore import restore
 from slackwater.maintenance.vacuum import VacuumRequest, VacuumResult, vacuum
 from slackwater.scan.snapshot import Snapshot
-from slackwater.transaction.conflicts.running_vacuum import AT_WORK_MS, END, SIGN, SIGN_OF_LIFE_MS, START
 from slackwater.transaction.log_maintenance import checkpoint
+from slackwater.transaction.running_vacuum import AT_WORK_MS, END, SIGN, SIGN_OF_LIFE_MS, START
 from tests.maintenance.aged import AgedTable
 from tests.transaction.tables import StepStore, add, begin, live
 

@@ -15,11 +15,11 @@ from slackwater.errors import LockTimeout
 from slackwater.owner.commit.allocation_outcomes import Attempt, WaitForLock
 from slackwater.owner.database.schema import commits, tables
 from slackwater.owner.embedded import EmbeddedOwner
+from slackwater.owner.locks.timestamp_reservations import active_reservations
 from slackwater.owner.state import clock as clock_module
 from slackwater.owner.state.clock import OwnerClock, is_dead
 from slackwater.owner.state.log_head import TURN_MS, PriorityReservation
 from slackwater.owner.state.shared_clock import read_clock
-from slackwater.owner.state.timestamp_reservations import active_reservations
 from tests.contract.owners import DATABASES, START_MS, FakeClock, OwnedLake, Table, created, foreign_holder, new_lake
 from tests.contract.transactions import Txn
 

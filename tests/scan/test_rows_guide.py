@@ -13,7 +13,7 @@ import pytest
 from slackwater.lake.lake import LogLake
 from slackwater.protocol.actions.files import AddFile
 from slackwater.protocol.schema.schema import INTEGER, STRING, StructField, StructType
-from slackwater.transaction.public_transaction import Transaction
+from slackwater.transaction.table.public_transaction import Transaction
 from tests.stores.documents import run_document
 from tests.transaction.tables import schema
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from slackwater.errors import CheckpointFallbackWarning, CorruptCheckpoint
-from slackwater.log.checkpoints.checkpoint import count_rows
+from slackwater.log.files.checkpoint import count_rows
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.protocol.schema.schema import LONG, StructField, StructType
 from slackwater.stats.footers import stats_leaves, stats_of_footer

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from slackwater.errors import UnsupportedFeature
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.schema.schema import STRING, ArrayType, DataType, MapType, StructField, StructType
 from slackwater.protocol.schema_changes.alter_columns import NewColumn, add_columns, drop_columns
-from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
-from slackwater.transaction.factory import begin
+from slackwater.transaction.commit.factory import begin
 from slackwater.transaction.table.alteration import set_properties
 from tests.streams.test_source import NO_LIMITS, Log, batches
 from tests.transaction.tables import change_metadata

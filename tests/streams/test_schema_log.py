@@ -12,8 +12,8 @@ import pytest
 
 from slackwater.errors import CorruptLog, CorruptTable, OperationNotAllowed
 from slackwater.protocol.features.column_mapping import PHYSICAL_NAME
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.schema_changes.alter_columns import rename_column
-from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.open import open_store
 from slackwater.streams.checkpoint_location import source_place
@@ -22,7 +22,7 @@ from slackwater.streams.options import StreamOptions
 from slackwater.streams.schema_changes import AllowedSchemaChanges, require_unblocked
 from slackwater.streams.schema_log import SchemaLog
 from slackwater.streams.source import TableSource
-from slackwater.transaction.factory import begin
+from slackwater.transaction.commit.factory import begin
 from slackwater.transaction.table.alteration import set_properties
 from tests.streams.test_source import Log, paths
 from tests.transaction.tables import change_metadata

@@ -21,13 +21,13 @@ from slackwater.scan.deletion_vectors import load_deletion_vectors
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage import ObjectStore, open_store
 from slackwater.transaction.clock import Clock
+from slackwater.transaction.commit.transaction import CommitResult, TableTransaction
 from slackwater.transaction.committers.filesystem import FilesystemCommitter
 from slackwater.transaction.post_commit import PostCommitHook
-from slackwater.transaction.public_transaction import Transaction
 from slackwater.transaction.rows.file_action_rows import REMOVE_COLUMNS, as_removes
 from slackwater.transaction.rows.row_deletion import RowDeletion
 from slackwater.transaction.table.alteration import set_properties
-from slackwater.transaction.transaction import CommitResult, TableTransaction
+from slackwater.transaction.table.public_transaction import Transaction
 
 START_MS = 1_700_000_000_000
 NOTHING_AFTER = PostCommitHook(checksums=False, checkpoints=False, cleanup=False)

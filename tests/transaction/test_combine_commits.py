@@ -10,9 +10,9 @@ from pyroaring import BitMap64
 from slackwater.protocol.actions.files import AddFile
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.combine_commits import combine_actions, combine_reads
+from slackwater.transaction.commit.transaction import TableTransaction
 from slackwater.transaction.rows.file_action_rows import REMOVE_COLUMNS, as_removes
 from slackwater.transaction.staged import ReadSet, StagedActions
-from slackwater.transaction.transaction import TableTransaction
 from tests.transaction.tables import VECTORS, begin, table
 
 

@@ -30,10 +30,10 @@ from slackwater.protocol.properties.properties import ENABLE_DELETION_VECTORS, E
 from slackwater.protocol.schema.schema import parse_schema
 from slackwater.scan.deletion_vectors import load_deletion_vectors
 from slackwater.scan.snapshot import Snapshot
-from slackwater.transaction.conflicts.row_reads import RowsRead
+from slackwater.transaction.commit.transaction import TableTransaction
+from slackwater.transaction.row_reads import RowsRead
 from slackwater.transaction.rows.file_action_rows import as_adds, as_removes
 from slackwater.transaction.table.alteration import change_table, set_properties
-from slackwater.transaction.transaction import TableTransaction
 from tests.transaction.tables import START_MS, VECTORS, begin, commit_actions, schema, table, vector_files
 
 KEYS = 12

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from slackwater.errors import StorageError
-from slackwater.log.files.checksum_totals import checksum_of
+from slackwater.log.checksum_totals import checksum_of
 from slackwater.log.files.version_checksum import read_version_checksum
 from slackwater.log.table import Table
 from slackwater.protocol.actions.actions import DomainMetadata
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage import ObjectStore
+from slackwater.transaction.commit.transaction import CommitResult, TableTransaction
 from slackwater.transaction.committers.filesystem import FilesystemCommitter
 from slackwater.transaction.post_commit import PostCommitHook, is_checkpoint_due
-from slackwater.transaction.transaction import CommitResult, TableTransaction
 from tests.transaction.tables import (
     START_MS,
     FakeTime,

@@ -23,12 +23,12 @@ from slackwater.errors import (
 from slackwater.protocol.actions.actions import DomainMetadata, Protocol
 from slackwater.protocol.features.row_tracking import DOMAIN, high_water_mark
 from slackwater.scan.snapshot import Snapshot
+from slackwater.transaction.commit.transaction import CommitResult, TableTransaction
 from slackwater.transaction.committer import Committed, Conflict
 from slackwater.transaction.committers.filesystem import FilesystemCommitter
 from slackwater.transaction.conflicts import commit_loop as race_module
 from slackwater.transaction.post_commit import PostCommitHook
 from slackwater.transaction.table.alteration import set_properties
-from slackwater.transaction.transaction import CommitResult, TableTransaction
 from tests.examples import examples
 from tests.transaction.tables import (
     START_MS,

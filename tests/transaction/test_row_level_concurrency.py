@@ -25,12 +25,12 @@ from slackwater.errors import (
 from slackwater.log.table import Table
 from slackwater.protocol.actions.files import AddFile
 from slackwater.scan.snapshot import Snapshot
+from slackwater.transaction.commit.transaction import TableTransaction
 from slackwater.transaction.committer import Conflict
 from slackwater.transaction.committers.filesystem import FilesystemCommitter
-from slackwater.transaction.conflicts.row_reads import RowsRead
+from slackwater.transaction.row_reads import RowsRead
 from slackwater.transaction.rows.file_action_rows import as_adds, as_removes
 from slackwater.transaction.rows.vector_files import write_deletion_vectors
-from slackwater.transaction.transaction import TableTransaction
 from tests.transaction.tables import (
     START_MS,
     VECTORS,
@@ -623,7 +623,7 @@ def test_vectors_of_a_winner_are_read_once_and_only_of_files_that_matter() -> No
 
 
 def test_the_checksum_of_a_version_is_right_after_a_rebase() -> None:
-    from slackwater.log.files.checksum_totals import checksum_of
+    from slackwater.log.checksum_totals import checksum_of
     from slackwater.log.files.version_checksum import read_version_checksum
     from slackwater.transaction.post_commit import PostCommitHook
 

@@ -18,10 +18,10 @@ from slackwater.log.table import Table
 from slackwater.protocol.actions.actions import DomainMetadata, Format, Protocol
 from slackwater.protocol.actions.files import AddCDCFile, RemoveFile
 from slackwater.scan.snapshot import Snapshot
-from slackwater.transaction.public_transaction import Transaction
+from slackwater.transaction.commit.transaction import TableTransaction
 from slackwater.transaction.staged import StagedActions
 from slackwater.transaction.table.alteration import set_properties
-from slackwater.transaction.transaction import TableTransaction
+from slackwater.transaction.table.public_transaction import Transaction
 from tests.transaction.tables import (
     START_MS,
     add,

@@ -18,7 +18,7 @@ import pytest
 import slackwater
 from slackwater.errors import InvalidArgument
 from slackwater.lake.lake import LogLake
-from slackwater.log.commit_changes import CommitChanges
+from slackwater.log.files.commit_changes import CommitChanges
 from slackwater.owner.embedded import EmbeddedOwner
 from slackwater.visualization import svg
 from slackwater.visualization.commit_columns import NEAREST, columns_of

@@ -14,7 +14,7 @@ from slackwater.owner.embedded import EmbeddedOwner
 from slackwater.owner.state.clock import OwnerClock
 from slackwater.protocol.actions.files import AddFile
 from slackwater.protocol.schema.schema import PrimitiveType, StructField, StructType
-from slackwater.transaction.public_transaction import Transaction
+from slackwater.transaction.table.public_transaction import Transaction
 from slackwater.visualization.row_history import RowHistory, RowVersion, picture_of
 from slackwater.visualization.svg import standalone
 from slackwater.visualization.timeline import Timeline, timeline_of_lake

@@ -14,7 +14,7 @@ from slackwater.protocol.actions.file_names import LOG
 from slackwater.protocol.properties.properties import DELETED_FILE_RETENTION
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.open import open_store
-from slackwater.transaction.public_transaction import Transaction
+from slackwater.transaction.table.public_transaction import Transaction
 
 COMMITS, CHECKPOINTS = "commits", "checkpoints"
 VACUUM_DAY = 12.0

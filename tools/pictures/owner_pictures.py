@@ -15,11 +15,11 @@ from tools.pictures.small_lake import NAMES, SmallLake, TableSeen, small_lake
 from tools.pictures.small_table import letter_of
 
 from slackwater.errors import CommitOwnerRequired, UnratifiedCommit
-from slackwater.log.segment import load_segment
+from slackwater.log.files.segment import load_segment
 from slackwater.protocol.actions.file_names import commit_path
 from slackwater.protocol.actions.files import AddFile
 from slackwater.storage.open import open_store
-from slackwater.transaction.public_transaction import Transaction
+from slackwater.transaction.table.public_transaction import Transaction
 
 BEFORE, STAGED, RATIFIED, COPIED = "before", "staged", "ratified", "backfilled"
 LOG, COMMITS = "_delta_log/", "_commits/"

@@ -13,7 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from slackwater.lake.lake import LogLake
-from slackwater.log.segment import list_log
+from slackwater.log.files.segment import list_log
 from slackwater.owner.api.owner_registry import OwnedTable
 from slackwater.owner.database.database import Database
 from slackwater.owner.database.schema import tables

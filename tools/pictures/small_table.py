@@ -27,8 +27,8 @@ from slackwater.storage.open import open_store
 from slackwater.storage.path_guard import resolve_deletion_vector
 from slackwater.storage.store import ChunkedBytes, ObjectStore
 from slackwater.transaction.clock import Clock
-from slackwater.transaction.factory import begin
-from slackwater.transaction.public_transaction import Transaction
+from slackwater.transaction.commit.factory import begin
+from slackwater.transaction.table.public_transaction import Transaction
 
 SCHEMA = StructType((StructField("id", LONG),))
 START_MS = 1_795_420_800_000

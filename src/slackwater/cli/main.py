@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from slackwater.cli.common.render import print_error, show_warning
 from slackwater.cli.lake.lake import lake_app
 from slackwater.cli.lake.serve import serve, token_app
-from slackwater.cli.render import print_error, show_warning
 from slackwater.cli.rows.diff import diff_command
 from slackwater.cli.rows.head_count import count_command, head_command
 from slackwater.cli.rows.query import query_command

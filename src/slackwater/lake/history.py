@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from slackwater.errors import InvalidArgument
-from slackwater.log.commit_changes import CommitChanges, commit_changes
+from slackwater.log.files.commit_changes import CommitChanges, commit_changes
 from slackwater.log.history import CommitHistory
 from slackwater.log.table import Table
 from slackwater.owner.api.timestamp_range import at_ms

@@ -20,7 +20,7 @@ from slackwater.errors import (
     TableNotFound,
 )
 from slackwater.lake.tables import LakeTables
-from slackwater.log.segment import list_log
+from slackwater.log.files.segment import list_log
 from slackwater.log.table import Table
 from slackwater.maintenance.clone import cloned_table, require_empty
 from slackwater.maintenance.delete_table import delete_all
@@ -31,11 +31,11 @@ from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.location import parse_location
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.clock import Clock
+from slackwater.transaction.commit.transaction import TableTransaction
 from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.committer import Committer
 from slackwater.transaction.committers.managed import AdoptingCommitter, ReleasingCommitter
-from slackwater.transaction.table.definition import TableActions, TableDefinition, define_table
-from slackwater.transaction.transaction import TableTransaction
+from slackwater.transaction.definition import TableActions, TableDefinition, define_table
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,254}")
 _MOST_ATTEMPTS = 10
@@ -80,7 +80,7 @@ class LakeMembership(LakeTables):
         `definition` defines the table. `location`: default is `name` below the lake's root. Raises as `create_log`.
 
         >>> from slackwater.protocol.schema.schema import DATE, StructField, StructType
-        >>> from slackwater.transaction.table.definition import TableDefinition
+        >>> from slackwater.transaction.definition import TableDefinition
         >>> days = TableDefinition(StructType((StructField("day", DATE),)))
         >>> lake.begin_create("days", days).commit("CREATE TABLE").version
         0

@@ -43,12 +43,12 @@ from slackwater.owner.api.transactions import (
 from slackwater.predicate.predicate import Predicate
 from slackwater.predicate.sql import parse_predicate
 from slackwater.scan.snapshot import Snapshot
-from slackwater.transaction.ambient_transaction import enter, leave
 from slackwater.transaction.commit_result import CommitResult
+from slackwater.transaction.committers.ambient_transaction import enter, leave
 from slackwater.transaction.conflicts.commit_loop import MAX_ATTEMPTS
 from slackwater.transaction.conflicts.granule_reads import granules_where
 from slackwater.transaction.conflicts.isolation import IsolationLevel
-from slackwater.transaction.public_transaction import Transaction
+from slackwater.transaction.table.public_transaction import Transaction
 
 SERIALIZABLE, SNAPSHOT = "serializable", "snapshot"
 OPTIMISTIC, LOCKING = "optimistic", "locking"

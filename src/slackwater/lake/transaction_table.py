@@ -23,6 +23,7 @@ from slackwater.protocol.actions.paths import canonical_path
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.clock import Clock
 from slackwater.transaction.combine_commits import combine_actions, combine_reads
+from slackwater.transaction.commit.transaction import ENGINE_INFO, TableTransaction
 from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.committer import Committed
 from slackwater.transaction.committers.deferred import DeferredCommit
@@ -31,7 +32,6 @@ from slackwater.transaction.conflicts.commit_loop import CommitLoop
 from slackwater.transaction.conflicts.granule_reads import granules_read
 from slackwater.transaction.conflicts.isolation import IsolationLevel
 from slackwater.transaction.staged import ReadSet
-from slackwater.transaction.transaction import ENGINE_INFO, TableTransaction
 
 OPERATION = "TRANSACTION"
 """Operation name of a commit with several changes."""

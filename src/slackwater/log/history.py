@@ -16,9 +16,9 @@ from slackwater.html.components import card, card_or_reason
 from slackwater.html.element import Markup, element
 from slackwater.html.number_format import counted, visible
 from slackwater.html.redaction import without_secrets
+from slackwater.log.files.managed_log import read_commits
+from slackwater.log.files.segment import CommitFile, LogListing
 from slackwater.log.history_html import commit_table
-from slackwater.log.managed_log import read_commits
-from slackwater.log.segment import CommitFile, LogListing
 from slackwater.protocol.actions.actions import parse_actions, parse_commit
 from slackwater.protocol.actions.commit_info import info_of
 from slackwater.protocol.actions.commit_timestamps import (
@@ -28,8 +28,8 @@ from slackwater.protocol.actions.commit_timestamps import (
     version_at,
 )
 from slackwater.protocol.features.in_commit_timestamps import is_enabled
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.properties.properties import ICT_ENABLEMENT_TIMESTAMP, ICT_ENABLEMENT_VERSION
-from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.storage.store import ObjectStore
 
 _BEGINNING_BYTES = 1 << 16

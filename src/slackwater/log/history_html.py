@@ -9,7 +9,7 @@ from slackwater.html.components import muted, table
 from slackwater.html.element import Child, Markup, element, fragment
 from slackwater.html.number_format import one_line, shortened
 from slackwater.html.redaction import without_secrets
-from slackwater.log.commit_changes import commit_changes
+from slackwater.log.files.commit_changes import commit_changes
 from slackwater.protocol.actions.commit_info import info_of
 
 _LONGEST_TEXT = 200

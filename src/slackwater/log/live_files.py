@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.errors import CorruptCheckpoint
-from slackwater.log.checkpoints.checkpoint import Checkpoint
-from slackwater.log.file_actions import ADD_SCHEMA, REMOVE_SCHEMA, file_keys, not_among, select_rows
+from slackwater.log.files.checkpoint import Checkpoint
+from slackwater.log.files.file_actions import ADD_SCHEMA, REMOVE_SCHEMA, file_keys, not_among, select_rows
 from slackwater.storage.store import ObjectStore
 
 _KEY = ("path", "deletionVector")

@@ -15,19 +15,19 @@ from typing import Any
 import pyarrow as pa
 
 from slackwater.errors import CorruptCheckpoint, CorruptLog, ObjectNotFound
-from slackwater.log.bulk_commit import BulkActions, small_actions
-from slackwater.log.checkpoints.checkpoint import Checkpoint, open_checkpoint
-from slackwater.log.commits import ParsedCommit
-from slackwater.log.file_actions import (
+from slackwater.log.files.bulk_commit import BulkActions, small_actions
+from slackwater.log.files.checkpoint import Checkpoint, open_checkpoint
+from slackwater.log.files.commits import ParsedCommit
+from slackwater.log.files.file_actions import (
     ACTION_SCHEMA,
     file_actions,
     newest_per_file,
     not_among,
     select_rows,
 )
-from slackwater.log.managed_log import read_commits
-from slackwater.log.reconciliation import STATEFUL, reconcile
-from slackwater.log.segment import CheckpointFiles, CommitFile, LogSegment
+from slackwater.log.files.managed_log import read_commits
+from slackwater.log.files.reconciliation import STATEFUL, reconcile
+from slackwater.log.files.segment import CheckpointFiles, CommitFile, LogSegment
 from slackwater.protocol.actions.actions import (
     DomainMetadata,
     Metadata,
@@ -36,8 +36,8 @@ from slackwater.protocol.actions.actions import (
     parse_actions,
     parse_commit,
 )
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.features.table_features import validate_readable
-from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.storage.store import ObjectStore
 
 

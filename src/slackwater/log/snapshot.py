@@ -24,21 +24,21 @@ from slackwater.errors import (
     MissingCommit,
     VersionNotFound,
 )
-from slackwater.log.commits import ParsedCommit
-from slackwater.log.file_actions import ADD_SCHEMA, file_keys
+from slackwater.log.files.commits import ParsedCommit
+from slackwater.log.files.file_actions import ADD_SCHEMA, file_keys
+from slackwater.log.files.segment import CheckpointFiles, CommitFile, LogSegment, load_segment
 from slackwater.log.files.version_checksum import VersionChecksum, contradiction, read_version_checksum
 from slackwater.log.history import CommitHistory, after_last_commit_allowed, to_ms
 from slackwater.log.live_files import CheckpointAdds, LiveFiles, live_tombstones
 from slackwater.log.replay import LogState, advance, advance_by, replay, replay_first
-from slackwater.log.segment import CheckpointFiles, CommitFile, LogSegment, load_segment
 from slackwater.log.table import Table
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from slackwater.protocol.actions.file_names import LOG, crc_name
 from slackwater.protocol.features.column_mapping import data_columns
 from slackwater.protocol.features.in_commit_timestamps import is_enabled
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.properties.properties import TableProperties
 from slackwater.protocol.schema.schema import StructType
-from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.stats.stats_parsed import conform_stats, stats_to_json, stats_type
 from slackwater.storage.store import ObjectStore
 

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from slackwater.errors import OperationNotAllowed, TableNotFound, TransactionEnded
-from slackwater.log.commits import ParsedCommit
-from slackwater.log.managed_log import list_managed_log, owner_of
-from slackwater.log.segment import LogListing, list_log
+from slackwater.log.files.commits import ParsedCommit
+from slackwater.log.files.managed_log import list_managed_log, owner_of
+from slackwater.log.files.segment import LogListing, list_log
 from slackwater.owner.api.owner_registry import OwnedTable, is_attached
-from slackwater.protocol.table_configuration import TableConfiguration
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.storage.open import open_store
 from slackwater.storage.store import ObjectStore
 

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from slackwater.errors import CorruptTable, VersionNotFound
-from slackwater.log.files.checksum_totals import file_totals
+from slackwater.log.checksum_totals import file_totals
 from slackwater.log.history import CommitHistory
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.protocol.features import clustering

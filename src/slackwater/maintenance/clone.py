@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.errors import InvalidArgument, TableAlreadyExists
-from slackwater.log.file_actions import ADD_SCHEMA, DELETION_VECTOR, file_keys, one_array, total_size
+from slackwater.log.files.file_actions import ADD_SCHEMA, DELETION_VECTOR, file_keys, one_array, total_size
 from slackwater.log.live_files import live_batches
 from slackwater.log.table import Table
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata
@@ -29,6 +29,7 @@ from slackwater.protocol.features.column_mapping import NONE
 from slackwater.protocol.features.identity_columns import identity_columns, with_marks_after
 from slackwater.protocol.features.managed_commits import kept_properties, with_same_owner, without_owner
 from slackwater.protocol.features.protocol_upgrade import with_features, with_required_features, with_versions
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.properties.properties import (
     COLUMN_MAPPING_MODE,
     MAX_COLUMN_ID,
@@ -37,16 +38,15 @@ from slackwater.protocol.properties.properties import (
     validate_properties,
 )
 from slackwater.protocol.schema.schema import parse_schema, schema_to_json
-from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
 from slackwater.stats.stats_columns import validate_stats_columns
 from slackwater.storage.path_guard import resolve_deletion_vector, resolve_files
 from slackwater.transaction.clock import Clock
-from slackwater.transaction.conflicts.running_vacuum import require_no_vacuum
-from slackwater.transaction.factory import begin_table
+from slackwater.transaction.commit.factory import begin_table
+from slackwater.transaction.commit.transaction import TableTransaction
+from slackwater.transaction.definition import TableActions
 from slackwater.transaction.rows.bulk_file_stream import FileStream, StreamNotReplayable
-from slackwater.transaction.table.definition import TableActions
-from slackwater.transaction.transaction import TableTransaction
+from slackwater.transaction.running_vacuum import require_no_vacuum
 
 OPERATION = "CLONE"
 

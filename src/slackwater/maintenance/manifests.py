@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import unquote
 
 from slackwater.errors import InvalidArgument, UnsupportedFeature
-from slackwater.log.files.cleanup import with_hadoop_checksums
+from slackwater.log.cleanup import with_hadoop_checksums
 from slackwater.protocol.actions.partition_values import hive_directory
 from slackwater.protocol.actions.paths import is_absolute
 from slackwater.protocol.features.column_mapping import NONE

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.errors import ConcurrentWriteException, InvalidArgument, TimestampOutOfRange, VersionNotFound
-from slackwater.log.file_actions import ADD_SCHEMA, file_keys, one_array, total_size
+from slackwater.log.files.file_actions import ADD_SCHEMA, file_keys, one_array, total_size
 from slackwater.log.history import to_ms
 from slackwater.log.table import Table
 from slackwater.maintenance.file_presence import require_present
@@ -29,18 +29,18 @@ from slackwater.protocol.features.identity_columns import (
 )
 from slackwater.protocol.features.managed_commits import kept_properties, without_owner
 from slackwater.protocol.features.protocol_upgrade import with_features, with_versions
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.properties.properties import (
     ENABLE_IN_COMMIT_TIMESTAMPS,
     MAX_COLUMN_ID,
 )
 from slackwater.protocol.schema.schema import schema_to_json
-from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.clock import Clock
+from slackwater.transaction.commit.factory import begin
+from slackwater.transaction.commit.transaction import TableTransaction
 from slackwater.transaction.commit_validation import validate_not_append_only
-from slackwater.transaction.conflicts.running_vacuum import require_no_vacuum
-from slackwater.transaction.factory import begin
-from slackwater.transaction.transaction import TableTransaction
+from slackwater.transaction.running_vacuum import require_no_vacuum
 
 OPERATION = "RESTORE"
 _MOST_ATTEMPTS = 20

@@ -6,14 +6,14 @@ Source: delta-protocol.md "Metadata Cleanup", "Checkpoints"; docs/guides/mainten
 from __future__ import annotations
 
 from slackwater.errors import CorruptCheckpoint, OperationNotAllowed
-from slackwater.log.checkpoints.checkpoint import sidecar_paths
-from slackwater.log.files.cleanup import CHECKPOINT_PROTECTION, delete_versions_before
-from slackwater.log.segment import list_log
+from slackwater.log.cleanup import CHECKPOINT_PROTECTION, delete_versions_before
+from slackwater.log.files.checkpoint import sidecar_paths
+from slackwater.log.files.segment import list_log
 from slackwater.log.table import Table
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.clock import Clock
-from slackwater.transaction.factory import begin
+from slackwater.transaction.commit.factory import begin
 from slackwater.transaction.log_maintenance import checkpoint
 
 OPERATION = "TRUNCATE HISTORY"

@@ -14,7 +14,7 @@ from pathlib import Path
 import orjson
 
 from slackwater.errors import InvalidArgument, ObjectNotFound, OperationNotAllowed
-from slackwater.log.files.cleanup import with_hadoop_checksums
+from slackwater.log.cleanup import with_hadoop_checksums
 from slackwater.log.table import Table
 from slackwater.maintenance.referenced_files import dereferenced_files, files_left, retained_files
 from slackwater.maintenance.vacuum_candidates import abandoned_directories, abandoned_files, below_root, unneeded_files

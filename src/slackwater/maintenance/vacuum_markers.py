@@ -16,8 +16,8 @@ from slackwater.maintenance.referenced_files import files_named
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import ObjectMeta
 from slackwater.transaction.clock import Clock
-from slackwater.transaction.conflicts.running_vacuum import END, SIGN, SIGN_OF_LIFE_MS, SPARES, START
-from slackwater.transaction.factory import begin
+from slackwater.transaction.commit.factory import begin
+from slackwater.transaction.running_vacuum import END, SIGN, SIGN_OF_LIFE_MS, SPARES, START
 
 _NAMED = 5
 _log = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Row
 
 from slackwater.errors import InvalidArgument, SlackwaterError, StorageError, TableNotFound
-from slackwater.log.segment import LAKE_DATABASE
+from slackwater.log.files.segment import LAKE_DATABASE
 from slackwater.owner.api.commits import (
     LATEST,
     CommitConflict,

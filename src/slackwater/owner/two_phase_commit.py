@@ -35,8 +35,7 @@ from slackwater.owner.commit.pipeline import CommitPipeline
 from slackwater.owner.database.database import Database
 from slackwater.owner.database.schema import decisions, prepared
 from slackwater.owner.lock_manager import LockManager
-from slackwater.owner.locks import lock_queue
-from slackwater.owner.state import timestamp_reservations
+from slackwater.owner.locks import lock_queue, timestamp_reservations
 from slackwater.owner.state.clock import OwnerClock
 from slackwater.owner.state.shared_clock import read_clock
 

@@ -14,8 +14,8 @@ from pyroaring import BitMap64
 from slackwater.errors import ChangeFeedNotEnabled, CorruptLog
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.protocol.actions.paths import canonical_path, canonical_paths
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.properties.properties import ENABLE_CHANGE_DATA_FEED
-from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.deletion_vectors import load_deletion_vectors
 
 CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"

@@ -21,10 +21,10 @@ from slackwater.errors import (
     TimestampOutOfRange,
     VersionNotFound,
 )
-from slackwater.log.commits import ParsedCommit, parsed_commit
-from slackwater.log.managed_log import read_commits
-from slackwater.log.reconciliation import file_key
-from slackwater.log.segment import CommitFile
+from slackwater.log.files.commits import ParsedCommit, parsed_commit
+from slackwater.log.files.managed_log import read_commits
+from slackwater.log.files.reconciliation import file_key
+from slackwater.log.files.segment import CommitFile
 from slackwater.protocol.actions.paths import canonical_path
 from slackwater.protocol.properties.properties import (
     ENABLE_ROW_TRACKING,

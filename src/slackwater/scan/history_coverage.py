@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slackwater.errors import OperationNotAllowed, VersionNotFound
-from slackwater.log.commits import ParsedCommit
+from slackwater.log.files.commits import ParsedCommit
+from slackwater.log.files.segment import LogListing
 from slackwater.log.history import format_ms
-from slackwater.log.segment import LogListing
 from slackwater.protocol.actions.actions import Metadata, Protocol
 from slackwater.protocol.features.column_mapping import NONE, physical_schema
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.properties.properties import (
     ENABLE_IN_COMMIT_TIMESTAMPS,
     ENABLE_ROW_TRACKING,
@@ -21,7 +22,6 @@ from slackwater.protocol.properties.properties import (
 )
 from slackwater.protocol.schema.schema import ArrayType, DataType, MapType, StructType
 from slackwater.protocol.schema.type_widening import can_change_in_place, is_same_type
-from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
 
 ASKED = "it was asked for from then on"

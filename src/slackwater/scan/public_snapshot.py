@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 from typing_extensions import Self
 
-from slackwater.log.file_actions import ADD_SCHEMA
+from slackwater.log.files.file_actions import ADD_SCHEMA
 from slackwater.predicate.predicate import Predicate
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol, SetTransaction
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.properties.properties import TableProperties
 from slackwater.protocol.schema.schema import StructType
-from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.dataframe_conversion import duckdb_relation, pandas_frame, polars_frame
 
 if TYPE_CHECKING:

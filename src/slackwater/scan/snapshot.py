@@ -12,7 +12,7 @@ from slackwater.errors import InvalidArgument, InvalidSchema
 from slackwater.html.components import card_or_reason
 from slackwater.html.number_format import counted, visible
 from slackwater.html.redaction import without_secrets
-from slackwater.log.file_actions import ADD_SCHEMA
+from slackwater.log.files.file_actions import ADD_SCHEMA
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.predicate.predicate import Predicate, columns_of
 from slackwater.predicate.sql import parse_predicate

@@ -30,7 +30,7 @@ from slackwater.html.components import (
 from slackwater.html.element import Child, Markup, element, fragment
 from slackwater.html.number_format import ago, counted, number, short_bytes, shortened
 from slackwater.html.redaction import without_secrets
-from slackwater.log.files.checksum_totals import file_totals
+from slackwater.log.checksum_totals import file_totals
 from slackwater.log.history import CommitHistory
 from slackwater.log.history_html import commit_table, truncate_text
 from slackwater.log.snapshot import LogSnapshot

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.errors import InvalidArgument
-from slackwater.log.file_actions import file_keys
+from slackwater.log.files.file_actions import file_keys
 from slackwater.protocol.schema.schema import StructType, walk_fields
 from slackwater.scan.arrow_scan import FILE_COLUMNS, ArrowScan
 from slackwater.scan.snapshot import Snapshot

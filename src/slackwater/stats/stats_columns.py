@@ -155,9 +155,9 @@ def _is_comparable(column: StructField) -> bool:
 
 
 def _chosen(paths: Sequence[ColumnPath], schema: StructType, properties: TableProperties) -> set[ColumnPath]:
-    """Of the leaf columns with the display `paths`, those that the properties ask for.
+    """Return the leaf columns with statistics by the table properties. `paths` are display paths.
 
-    Another writer may have left names there that lead nowhere, or a list that cannot be parsed, which does not count.
+    Unknown names and an unparsable list are ignored, because another writer may have left them.
     """
     text = properties.get(DATA_SKIPPING_STATS_COLUMNS)
     try:

@@ -9,7 +9,7 @@ from enum import Enum
 import numpy as np
 
 from slackwater.errors import VersionNotFound
-from slackwater.log.managed_log import read_commits
+from slackwater.log.files.managed_log import read_commits
 from slackwater.protocol.actions.actions import parse_commit
 from slackwater.scan.snapshot import Snapshot
 from slackwater.streams.checkpoint import StreamCheckpoint

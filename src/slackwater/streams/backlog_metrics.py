@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from slackwater.log.segment import CommitFile, LogListing
+from slackwater.log.files.segment import CommitFile, LogListing
 from slackwater.streams.offsets import BASE_INDEX
 from slackwater.streams.version_files import VersionFiles
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from slackwater.errors import OperationNotAllowed, UnsupportedFeature
 from slackwater.protocol.features.column_mapping import NONE, PHYSICAL_NAME, physical_name, replaced_column
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.schema.nested_columns import Key, paired_columns
 from slackwater.protocol.schema.schema import (
     CURRENT_DEFAULT,
@@ -23,7 +24,6 @@ from slackwater.protocol.schema.schema import (
     StructType,
 )
 from slackwater.protocol.schema.type_widening import can_change_in_place, is_type_widening
-from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.file_changes import FileChange
 
 _OF_WRITERS = frozenset({CURRENT_DEFAULT, GENERATION_EXPRESSION})

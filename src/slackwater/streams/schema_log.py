@@ -14,8 +14,8 @@ import orjson
 
 from slackwater.errors import CorruptLog, CorruptTable, ObjectExists, OperationNotAllowed, StorageRefused
 from slackwater.protocol.actions.actions import Metadata, Protocol
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.schema.schema import StructType, parse_schema, schema_to_json
-from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.storage.store import ObjectStore
 from slackwater.streams.checkpoint_location import source_place
 

@@ -16,14 +16,14 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.errors import CorruptTable, MissingCommit, OperationNotAllowed, TimestampOutOfRange, VersionNotFound
-from slackwater.log.file_actions import ADD_SCHEMA
+from slackwater.log.files.file_actions import ADD_SCHEMA
+from slackwater.log.files.managed_log import read_commits
+from slackwater.log.files.segment import CommitFile, LogListing
 from slackwater.log.history import commit_actions, format_ms
-from slackwater.log.managed_log import read_commits
-from slackwater.log.segment import CommitFile, LogListing
 from slackwater.log.table import Table
 from slackwater.protocol.actions.actions import Metadata, Protocol, parse_commit
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.features.table_features import validate_readable
-from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.file_changes import INSERT, FileChange, require_feed
 from slackwater.scan.snapshot import Snapshot
 from slackwater.streams.backlog_metrics import CommitsAhead, Outstanding

@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.data_files.reader import ReadProjection, Split
-from slackwater.log.file_actions import ADD_SCHEMA, STRING_MAP
+from slackwater.log.files.file_actions import ADD_SCHEMA, STRING_MAP
 from slackwater.log.table import Table
 from slackwater.predicate.predicate import Predicate
 from slackwater.protocol.actions.partition_values import parse_partition_column
 from slackwater.protocol.features.column_mapping import physical_name
-from slackwater.protocol.table_configuration import TableConfiguration
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.scan.deletion_vectors import load_deletion_vectors
 from slackwater.scan.file_changes import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, INSERT, FileChange
 from slackwater.scan.file_pruning import plan

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.errors import UnsupportedFeature
-from slackwater.log.file_actions import ADD_SCHEMA, file_actions
+from slackwater.log.files.file_actions import ADD_SCHEMA, file_actions
 from slackwater.scan.file_changes import FileChange, data_changes, derived_changes, recorded_changes
 from slackwater.scan.snapshot import Snapshot
 from slackwater.streams.event_times import NEEDED, in_event_order

@@ -1,1 +1,1 @@
-"""Transactions of one table: staged actions, validation, conflict detection and commits."""
+"""Staged changes of one table: validation, reads, maintenance after a commit."""

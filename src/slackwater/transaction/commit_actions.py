@@ -14,13 +14,13 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from slackwater.log.file_actions import ADD_SCHEMA
+from slackwater.log.files.file_actions import ADD_SCHEMA
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from slackwater.protocol.actions.commit_info import ROW_TRACKING_PRESERVED, CommitInfo
 from slackwater.protocol.actions.files import AddFile, FileAction
 from slackwater.protocol.actions.paths import canonical_path
 from slackwater.protocol.features import in_commit_timestamps, row_tracking
-from slackwater.protocol.table_configuration import TableConfiguration
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.rows.file_action_rows import as_adds
 from slackwater.transaction.rows.row_id_high_water import highest_row_id

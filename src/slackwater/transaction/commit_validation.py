@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.errors import CorruptTable, InvalidArgument, OperationNotAllowed
-from slackwater.log.file_actions import file_keys, one_array
+from slackwater.log.files.file_actions import file_keys, one_array
 from slackwater.protocol.actions.actions import Metadata
 from slackwater.protocol.actions.files import AddCDCFile, AddFile, RemoveFile
 from slackwater.protocol.actions.partition_values import parse_partition_column
@@ -21,6 +21,7 @@ from slackwater.protocol.features import iceberg_compat, managed_commits, row_tr
 from slackwater.protocol.features.column_mapping import NONE, physical_schema
 from slackwater.protocol.features.data_format import validate_parquet
 from slackwater.protocol.features.protocol_upgrade import validate_feature_combination, with_required_features
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.features.table_features import validate_writable
 from slackwater.protocol.properties.properties import (
     APPEND_ONLY,
@@ -28,7 +29,6 @@ from slackwater.protocol.properties.properties import (
     ENABLE_CHANGE_DATA_FEED,
     ENABLE_DELETION_VECTORS,
 )
-from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
 from slackwater.stats.file_stats import record_counts
 from slackwater.transaction.clock import Clock

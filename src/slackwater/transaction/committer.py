@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from slackwater.log.commits import ParsedCommit
+from slackwater.log.files.commits import ParsedCommit
 from slackwater.protocol.actions.commit_info import CommitInfo
 
 Work_contra = TypeVar("Work_contra", contravariant=True)

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from slackwater.log.checkpoints.last_checkpoint import read_last_checkpoint
-from slackwater.log.commits import ParsedCommit
-from slackwater.log.files.checksum_totals import checksum_of, first_checksum, next_checksum
+from slackwater.log.checksum_totals import checksum_of, first_checksum, next_checksum
+from slackwater.log.files.commits import ParsedCommit
+from slackwater.log.files.last_checkpoint import read_last_checkpoint
 from slackwater.log.files.version_checksum import VersionChecksum, write_version_checksum
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.properties.properties import TableProperties
-from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.committer import Committer, TransactionScopedCommitter

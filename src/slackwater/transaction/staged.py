@@ -13,8 +13,8 @@ from slackwater.predicate.predicate import Constant, Predicate
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from slackwater.protocol.actions.files import AddCDCFile, AddFile, RemoveFile
 from slackwater.protocol.actions.paths import canonical_path
-from slackwater.protocol.table_configuration import TableConfiguration
-from slackwater.transaction.conflicts.row_reads import ConditionRead, RowsRead
+from slackwater.protocol.features.table_configuration import TableConfiguration
+from slackwater.transaction.row_reads import ConditionRead, RowsRead
 from slackwater.transaction.rows.bulk_file_stream import FileStream
 from slackwater.transaction.rows.bulk_file_swap import BulkFileSwap
 from slackwater.transaction.rows.row_deletion import FileDeletion

@@ -17,21 +17,21 @@ from slackwater.predicate.predicate import Predicate
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from slackwater.protocol.actions.files import AddCDCFile, AddFile, RemoveFile
 from slackwater.protocol.features import row_tracking
-from slackwater.protocol.table_configuration import TableConfiguration
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.clock import Clock
 from slackwater.transaction.commit_validation import validate_not_append_only, validate_vectors_enabled
 from slackwater.transaction.committer import Committer
-from slackwater.transaction.conflicts.row_reads import RowsRead
-from slackwater.transaction.conflicts.vacuum_age_check import is_late
+from slackwater.transaction.definition import TableActions
 from slackwater.transaction.post_commit import PostCommitHook
+from slackwater.transaction.row_reads import RowsRead
 from slackwater.transaction.rows.bulk_file_stream import FileStream
 from slackwater.transaction.rows.bulk_file_swap import BulkFileSwap
 from slackwater.transaction.rows.row_deletion import FileDeletion, RowDeletion, file_deletions, summary
 from slackwater.transaction.rows.vector_files import delete_vector_files, write_deletion_vectors
 from slackwater.transaction.staged import ReadSet, StagedActions
-from slackwater.transaction.table.definition import TableActions
+from slackwater.transaction.vacuum_age_check import is_late
 
 
 @dataclass

@@ -11,7 +11,7 @@ from typing import Any
 from slackwater.errors import InvalidArgument
 from slackwater.html.number_format import short_bytes
 from slackwater.html.redaction import without_secrets
-from slackwater.log.file_actions import ADD_SCHEMA
+from slackwater.log.files.file_actions import ADD_SCHEMA
 from slackwater.maintenance.layout.optimize_estimate import ExpectedOptimize, expected_optimize
 from slackwater.maintenance.layout.z_cubes import clustering_paths
 from slackwater.predicate.columns import resolve_column

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.log.file_actions import one_array
+from slackwater.log.files.file_actions import one_array
 from slackwater.stats.bounds import prove_bounds
 from slackwater.stats.file_stats import ColumnStats
 

@@ -15,7 +15,7 @@ from slackwater.errors import InvalidArgument
 from slackwater.html.redaction import without_secrets
 from slackwater.lake.history import LakeCommit, lake_transactions, table_transactions
 from slackwater.lake.lake import LogLake
-from slackwater.log.commit_changes import CommitChanges
+from slackwater.log.files.commit_changes import CommitChanges
 from slackwater.owner.api.timestamp_range import at_ms
 from slackwater.scan.snapshot import Snapshot
 

@@ -12,7 +12,7 @@ import pytest
 
 from slackwater.errors import InvalidSchema
 from slackwater.log.checkpoints.write_checkpoint import CheckpointLayout
-from slackwater.log.file_actions import ADD_SCHEMA
+from slackwater.log.files.file_actions import ADD_SCHEMA
 from tests.log.checkpoints.test_write_checkpoint import rows_of, schema_of, v2_log, write
 from tests.log.tables import (
     CHECKPOINT_SCHEMA,

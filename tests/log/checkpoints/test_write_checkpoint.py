@@ -24,10 +24,10 @@ from slackwater.errors import (
     InvalidSchema,
     StorageError,
 )
-from slackwater.log.checkpoints.last_checkpoint import CheckpointInfo, write_last_checkpoint
 from slackwater.log.checkpoints.write_checkpoint import CheckpointLayout, write_checkpoint
 from slackwater.log.files import action_parquet_writer
-from slackwater.log.segment import LogFileKind
+from slackwater.log.files.last_checkpoint import CheckpointInfo, write_last_checkpoint
+from slackwater.log.files.segment import LogFileKind
 from slackwater.log.snapshot import LogSnapshot
 from tests.examples import examples
 from tests.log.tables import (

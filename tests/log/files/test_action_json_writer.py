@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.log.bulk_commit import BulkActions, commit_data
-from slackwater.log.file_actions import ACTION_SCHEMA, file_actions
 from slackwater.log.files.action_json_writer import add_lines, remove_lines
+from slackwater.log.files.bulk_commit import BulkActions, commit_data
+from slackwater.log.files.file_actions import ACTION_SCHEMA, file_actions
 from slackwater.protocol.actions.actions import parse_actions
 from slackwater.protocol.actions.deletion_vectors import DeletionVectorDescriptor
 from slackwater.protocol.actions.files import AddFile, RemoveFile

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from slackwater.errors import TableNotFound, UnsupportedFeature, VersionNotFound
-from slackwater.log.files.checksum_totals import checksum_of
+from slackwater.log.checksum_totals import checksum_of
 from slackwater.log.files.version_checksum import write_version_checksum
 from slackwater.log.table import Table
 from slackwater.maintenance.clone import shallow_clone

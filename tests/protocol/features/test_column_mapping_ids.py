@@ -22,6 +22,7 @@ from slackwater.protocol.features.column_mapping_ids import (
     validate_mapping_change,
     with_mapped_schema,
 )
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.schema.schema import (
     LONG,
     ArrayType,
@@ -32,7 +33,6 @@ from slackwater.protocol.schema.schema import (
     schema_to_json,
     walk_fields,
 )
-from slackwater.protocol.table_configuration import TableConfiguration
 
 INNER = StructType((StructField("x", LONG, True, {"comment": "kept"}),))
 PLAIN = StructType(

@@ -19,6 +19,7 @@ from slackwater.protocol.features.protocol_upgrade import (
     with_versions,
     without_feature,
 )
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.features.table_features import FEATURES, known_feature, supported_features, validate_writable
 from slackwater.protocol.schema.schema import (
     BINARY,
@@ -32,7 +33,6 @@ from slackwater.protocol.schema.schema import (
     StructType,
     schema_to_json,
 )
-from slackwater.protocol.table_configuration import TableConfiguration
 
 PLAIN = StructType((StructField("a", LONG), StructField("b", STRING)))
 WRITABLE = [feature.name for feature in FEATURES]

@@ -15,6 +15,7 @@ from slackwater.protocol.features.iceberg_compat import (
     nested_ids,
     validate_iceberg_compat,
 )
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.schema.schema import (
     BINARY,
     BOOLEAN,
@@ -38,7 +39,6 @@ from slackwater.protocol.schema.schema import (
     schema_to_json,
     walk_fields,
 )
-from slackwater.protocol.table_configuration import TableConfiguration
 
 V1 = {"delta.enableIcebergCompatV1": "true", "delta.columnMapping.mode": "name"}
 V2 = {"delta.enableIcebergCompatV2": "true", "delta.columnMapping.mode": "id"}

@@ -25,6 +25,7 @@ from slackwater.protocol.features.identity_columns import (
     validate_identity_columns,
     with_high_water_marks,
 )
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.schema.schema import (
     INTEGER,
     LONG,
@@ -34,7 +35,6 @@ from slackwater.protocol.schema.schema import (
     StructType,
     schema_to_json,
 )
-from slackwater.protocol.table_configuration import TableConfiguration
 
 SMALLEST, LARGEST = -(2**63), 2**63 - 1
 STEPS = st.integers(-20, 20).filter(bool)

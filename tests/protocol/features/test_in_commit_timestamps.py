@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from slackwater.errors import CorruptTable
 from slackwater.protocol.actions.actions import NO_COLUMNS, Metadata, Protocol
 from slackwater.protocol.features.in_commit_timestamps import enablement, is_enabled, next_timestamp
-from slackwater.protocol.table_configuration import TableConfiguration
+from slackwater.protocol.features.table_configuration import TableConfiguration
 
 ON = {"delta.enableInCommitTimestamps": "true"}
 OFF = {"delta.enableInCommitTimestamps": "false"}

@@ -7,7 +7,7 @@ import pytest
 from slackwater.errors import InvalidArgument
 from slackwater.protocol.actions.actions import Metadata, Protocol
 from slackwater.protocol.features.managed_commits import own_conf, with_owner
-from slackwater.protocol.table_configuration import TableConfiguration
+from slackwater.protocol.features.table_configuration import TableConfiguration
 
 PLAIN = {"ownerId": "o-1", "tableId": "t-1"}
 

@@ -24,12 +24,12 @@ from slackwater.protocol.features.row_tracking import (
     validate_column_names,
     validate_row_tracking,
 )
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.properties.properties import (
     MATERIALIZED_ROW_COMMIT_VERSION,
     MATERIALIZED_ROW_ID,
     TableProperties,
 )
-from slackwater.protocol.table_configuration import TableConfiguration
 
 TRACKED = Protocol(1, 7, None, ("rowTracking", "domainMetadata"))
 ON = {"delta.enableRowTracking": "true"}

@@ -13,6 +13,7 @@ from slackwater.protocol.features.sql_columns import (
     missing_columns,
     read_columns,
 )
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.schema.schema import (
     DATE,
     LONG,
@@ -23,7 +24,6 @@ from slackwater.protocol.schema.schema import (
     StructType,
     schema_to_json,
 )
-from slackwater.protocol.table_configuration import TableConfiguration
 
 INNER = StructType((StructField("x", LONG), StructField("y.z", LONG)))
 SCHEMA = StructType(

@@ -7,6 +7,7 @@ import pytest
 from slackwater.errors import InvalidSchema, UnsupportedFeature
 from slackwater.protocol.actions.actions import Metadata, Protocol
 from slackwater.protocol.features.identity_columns import IdentityColumn
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.features.write_expressions import (
     CheckConstraint,
     DefaultColumn,
@@ -26,7 +27,6 @@ from slackwater.protocol.schema.schema import (
     StructType,
     schema_to_json,
 )
-from slackwater.protocol.table_configuration import TableConfiguration
 
 ALL = Protocol(
     1, 7, None, ("generatedColumns", "allowColumnDefaults", "identityColumns", "checkConstraints", "invariants")

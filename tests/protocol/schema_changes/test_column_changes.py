@@ -8,6 +8,7 @@ import pytest
 
 from slackwater.errors import InvalidArgument, UnsupportedFeature
 from slackwater.protocol.actions.actions import Metadata, Protocol
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.schema.schema import (
     BYTE,
     DOUBLE,
@@ -29,7 +30,6 @@ from slackwater.protocol.schema.schema import (
 )
 from slackwater.protocol.schema.type_widening import can_widen
 from slackwater.protocol.schema_changes.alter_column import change_type, set_comment, set_default, set_nullability
-from slackwater.protocol.table_configuration import TableConfiguration
 
 
 def _struct(**fields: DataType) -> StructType:

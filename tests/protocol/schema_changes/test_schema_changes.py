@@ -12,6 +12,7 @@ from slackwater.errors import InvalidArgument
 from slackwater.protocol.actions.actions import Metadata, Protocol
 from slackwater.protocol.features.column_mapping import FIELD_ID, ID, NAME, NONE, PHYSICAL_NAME
 from slackwater.protocol.features.column_mapping_ids import NESTED_IDS, with_mapped_schema
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.properties.properties import COLUMN_MAPPING_MODE, DATA_SKIPPING_STATS_COLUMNS, MAX_COLUMN_ID
 from slackwater.protocol.schema.schema import (
     LONG,
@@ -35,7 +36,6 @@ from slackwater.protocol.schema_changes.alter_columns import (
     move_column,
     rename_column,
 )
-from slackwater.protocol.table_configuration import TableConfiguration
 
 
 def _struct(**fields: DataType) -> StructType:

@@ -8,6 +8,7 @@ from slackwater.errors import InvalidArgument
 from slackwater.protocol.actions.actions import Metadata, Protocol
 from slackwater.protocol.features.column_mapping import FIELD_ID, ID, NAME, NONE, PHYSICAL_NAME
 from slackwater.protocol.features.column_mapping_ids import with_mapped_schema
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.properties.properties import COLUMN_MAPPING_MODE, MAX_COLUMN_ID
 from slackwater.protocol.schema.schema import (
     BYTE,
@@ -25,7 +26,6 @@ from slackwater.protocol.schema.schema import (
     walk_fields,
 )
 from slackwater.protocol.schema_changes.replace_schema import replace_columns, replace_schema
-from slackwater.protocol.table_configuration import TableConfiguration
 
 
 def _struct(**fields: DataType) -> StructType:

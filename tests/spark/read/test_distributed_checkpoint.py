@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 import slackwater
 from slackwater import DeltaTable
 from slackwater.errors import CheckpointFallbackWarning, CorruptCheckpoint, CorruptLog, InvalidArgument
-from slackwater.log.file_actions import ADD_SCHEMA
+from slackwater.log.files.file_actions import ADD_SCHEMA
 from slackwater.predicate.predicate import And, Comparison, In, Not
 from slackwater.protocol.actions.file_names import checkpoint_name
 from slackwater.scan.snapshot import Snapshot

@@ -15,7 +15,7 @@ from slackwater.spark.session.reader_options import Options
 from slackwater.spark.storage import row_transport
 from slackwater.spark.storage.row_transport import ROWS
 from slackwater.spark.storage.stores import storage_options
-from slackwater.transaction.public_transaction import Transaction
+from slackwater.transaction.table.public_transaction import Transaction
 from tests.contract.s3_server import BUCKET, s3_server
 from tests.transaction.tables import ID, add, schema
 

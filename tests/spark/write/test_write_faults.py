@@ -15,7 +15,7 @@ from slackwater import Snapshot, errors
 from slackwater.spark.write.files import data_files as writer_module
 from slackwater.spark.write.table_writer import TableWriter
 from slackwater.storage.local_store import LocalObjectStore
-from slackwater.transaction import factory
+from slackwater.transaction.commit import factory
 from slackwater.transaction.committers.filesystem import FilesystemCommitter
 from tests.spark.written import Interloper, actions, data_files, listing, read, rows, save
 

@@ -14,15 +14,15 @@ from slackwater.errors import (
     ObjectNotFound,
     StorageError,
 )
-from slackwater.log.checkpoints.last_checkpoint import write_last_checkpoint
 from slackwater.log.checkpoints.write_checkpoint import write_checkpoint
-from slackwater.log.files.cleanup import clean_up_log
+from slackwater.log.cleanup import clean_up_log
+from slackwater.log.files.last_checkpoint import write_last_checkpoint
 from slackwater.protocol.actions.file_names import commit_path
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage import ObjectStore
+from slackwater.transaction.commit.transaction import TableTransaction
 from slackwater.transaction.committers.filesystem import FilesystemCommitter
-from slackwater.transaction.public_transaction import Transaction
-from slackwater.transaction.transaction import TableTransaction
+from slackwater.transaction.table.public_transaction import Transaction
 from tests.transaction.tables import (
     ID,
     START_MS,

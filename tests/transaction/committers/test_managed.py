@@ -25,11 +25,11 @@ from slackwater.owner.embedded import EmbeddedOwner
 from slackwater.protocol.features import row_tracking
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import ObjectStore
+from slackwater.transaction.commit.transaction import TableTransaction
 from slackwater.transaction.committer import Committed, Conflict
 from slackwater.transaction.committers.factory import committer_for
 from slackwater.transaction.committers.managed import ManagedCommitter
 from slackwater.transaction.table.alteration import set_properties
-from slackwater.transaction.transaction import TableTransaction
 from tests.transaction.tables import add, commit_actions, live, schema
 
 ID = schema({"id": "long"})

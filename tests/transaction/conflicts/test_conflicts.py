@@ -16,8 +16,8 @@ from slackwater.errors import (
 )
 from slackwater.protocol.actions.actions import DomainMetadata
 from slackwater.scan.snapshot import Snapshot
+from slackwater.transaction.commit.transaction import TableTransaction
 from slackwater.transaction.table.alteration import set_domain
-from slackwater.transaction.transaction import TableTransaction
 from tests.transaction.tables import (
     START_MS,
     add,

@@ -9,7 +9,7 @@ from slackwater.owner.api.transactions import WHOLE
 from slackwater.predicate.sql import parse_predicate
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.conflicts.granule_reads import granules_read, granules_where
-from slackwater.transaction.conflicts.row_reads import ConditionRead
+from slackwater.transaction.row_reads import ConditionRead
 from slackwater.transaction.staged import ReadSet
 from tests.transaction.tables import table
 

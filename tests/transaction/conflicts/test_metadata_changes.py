@@ -16,9 +16,9 @@ from slackwater.errors import (
 from slackwater.protocol.actions.actions import Metadata
 from slackwater.protocol.features.column_mapping_ids import with_mapped_schema
 from slackwater.scan.snapshot import Snapshot
-from slackwater.transaction.public_transaction import Transaction
 from slackwater.transaction.table.alteration import add_constraint, add_feature
 from slackwater.transaction.table.feature_removal import drop_feature
+from slackwater.transaction.table.public_transaction import Transaction
 from tests.transaction.tables import (
     FakeTime,
     add,

@@ -12,8 +12,8 @@ import pytest
 
 from slackwater.errors import CorruptCheckpoint, StorageError
 from slackwater.log import live_files
-from slackwater.log.bulk_commit import StreamedActions
 from slackwater.log.checkpoints.write_checkpoint import write_checkpoint
+from slackwater.log.files.bulk_commit import StreamedActions
 from slackwater.log.table import Table
 from slackwater.maintenance import clone
 from slackwater.maintenance.clone import shallow_clone

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 from slackwater.errors import CorruptLog, InvalidArgument, OperationNotAllowed
-from slackwater.log.bulk_commit import BulkActions, LargeActionSequence, StreamedActions
-from slackwater.log.commits import ParsedCommit
-from slackwater.log.file_actions import ADD_SCHEMA
+from slackwater.log.files.bulk_commit import BulkActions, LargeActionSequence, StreamedActions
+from slackwater.log.files.commits import ParsedCommit
+from slackwater.log.files.file_actions import ADD_SCHEMA
 from slackwater.log.table import Table
 from slackwater.maintenance.clone import shallow_clone
 from slackwater.maintenance.restore import restore

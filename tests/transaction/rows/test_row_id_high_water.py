@@ -14,18 +14,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.errors import CorruptTable
-from slackwater.log.checkpoints.last_checkpoint import write_last_checkpoint
 from slackwater.log.checkpoints.write_checkpoint import write_checkpoint
-from slackwater.log.files.cleanup import delete_versions_before
+from slackwater.log.cleanup import delete_versions_before
+from slackwater.log.files.last_checkpoint import write_last_checkpoint
 from slackwater.protocol.actions.actions import Protocol
 from slackwater.protocol.features.row_tracking import DOMAIN, domain_metadata
 from slackwater.protocol.features.table_features import supported_features
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage import ObjectStore
+from slackwater.transaction.definition import TableDefinition, define_table
 from slackwater.transaction.rows.file_action_rows import REMOVE_COLUMNS, as_removes
 from slackwater.transaction.rows.row_id_high_water import highest_row_id
 from slackwater.transaction.table.alteration import set_properties, unset_properties
-from slackwater.transaction.table.definition import TableDefinition, define_table
 from slackwater.transaction.table.feature_removal import drop_feature
 from tests.examples import examples
 from tests.transaction.tables import (

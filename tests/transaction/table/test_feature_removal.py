@@ -15,9 +15,9 @@ import pytest
 from slackwater.errors import InvalidArgument, OperationNotAllowed, ProtocolChangedException, VersionNotFound
 from slackwater.protocol.actions.actions import Protocol
 from slackwater.scan.snapshot import Snapshot
+from slackwater.transaction.commit.transaction import CommitResult
 from slackwater.transaction.table.alteration import set_domain, set_properties
 from slackwater.transaction.table.feature_removal import drop_feature
-from slackwater.transaction.transaction import CommitResult
 from tests.transaction.tables import (
     add,
     append,

@@ -11,7 +11,7 @@ import pytest
 from slackwater.errors import InvalidArgument, OperationNotAllowed, SlackwaterError
 from slackwater.protocol.actions.actions import Protocol
 from slackwater.protocol.schema.schema import parse_schema
-from slackwater.transaction.table.definition import TableActions, TableDefinition, define_table
+from slackwater.transaction.definition import TableActions, TableDefinition, define_table
 from tests.transaction.tables import START_MS, schema
 
 _count = itertools.count()

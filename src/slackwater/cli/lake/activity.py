@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from slackwater.cli.common.render import Form, print_human, print_note, print_rows, table
+from slackwater.cli.common.shared_arguments import AsCsv, AsJson, StorageOption, form_of
+from slackwater.cli.common.watch import Watch, watched
 from slackwater.cli.lake.lake_argument import CaFile, DatabaseUrl, LakePath, Token, moment, opened
-from slackwater.cli.render import Form, print_human, print_note, print_rows, table
-from slackwater.cli.shared_arguments import AsCsv, AsJson, StorageOption, form_of
-from slackwater.cli.watch import Watch, watched
 
 if TYPE_CHECKING:
     from slackwater.owner.api.monitoring import Activity, LockInfo, OpenTransaction

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
+from slackwater.cli.common.progress import working
+from slackwater.cli.common.render import print_done, print_lines
+from slackwater.cli.common.shared_arguments import AsCsv, AsJson, StorageOption, form_of, storage_options
 from slackwater.cli.lake.lake_argument import DatabaseUrl, require_lake
-from slackwater.cli.progress import working
-from slackwater.cli.render import print_done, print_lines
-from slackwater.cli.shared_arguments import AsCsv, AsJson, StorageOption, form_of, storage_options
 
 
 def recover_command(

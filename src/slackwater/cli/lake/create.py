@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
+from slackwater.cli.common.render import print_done, print_note
+from slackwater.cli.common.shared_arguments import AsCsv, AsJson, StorageOption, form_of, storage_options
 from slackwater.cli.lake.lake_argument import DatabaseUrl, LakeRoot
-from slackwater.cli.render import print_done, print_note
-from slackwater.cli.shared_arguments import AsCsv, AsJson, StorageOption, form_of, storage_options
 from slackwater.errors import TableAlreadyExists
 
 

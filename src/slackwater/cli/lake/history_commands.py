@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from slackwater.cli.common.render import Form, print_csv, print_human, print_json, print_note, print_rows, table
+from slackwater.cli.common.shared_arguments import AsCsv, AsJson, Limit, StorageOption, form_of
+from slackwater.cli.common.watch import Watch, watched
 from slackwater.cli.lake.lake_argument import CaFile, DatabaseUrl, LakePath, Token, opened
-from slackwater.cli.render import Form, print_csv, print_human, print_json, print_note, print_rows, table
-from slackwater.cli.shared_arguments import AsCsv, AsJson, Limit, StorageOption, form_of
-from slackwater.cli.watch import Watch, watched
 from slackwater.errors import SlackwaterError
 from slackwater.html.number_format import iso
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slackwater.cli.shared_arguments import storage_options
+from slackwater.cli.common.shared_arguments import storage_options
 from slackwater.errors import TableNotFound
 from slackwater.storage.location import LOCAL, parse_location
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slackwater.cli.key_value_options import key_values
+from slackwater.cli.common.key_value_options import key_values
+from slackwater.cli.common.render import print_done, print_human, print_note, print_rows, table
+from slackwater.cli.common.shared_arguments import AsCsv, AsJson, form_of
 from slackwater.cli.lake.lake_argument import moment, refuse_new, require_lake
-from slackwater.cli.render import print_done, print_human, print_note, print_rows, table
-from slackwater.cli.shared_arguments import AsCsv, AsJson, form_of
 from slackwater.optional_dependencies import require
 
 if TYPE_CHECKING:

@@ -8,6 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from slackwater.cli.common.progress import working
+from slackwater.cli.common.render import (
+    Form,
+    print_csv,
+    print_done,
+    print_human,
+    print_json,
+    print_lines,
+    print_note,
+    print_rows,
+    table,
+)
+from slackwater.cli.common.shared_arguments import AsCsv, AsJson, StorageOption, form_of
+from slackwater.cli.common.watch import Watch, watched
 from slackwater.cli.lake.lake_argument import (
     WORK_S,
     AnyTableName,
@@ -19,20 +33,6 @@ from slackwater.cli.lake.lake_argument import (
     moment,
     opened,
 )
-from slackwater.cli.progress import working
-from slackwater.cli.render import (
-    Form,
-    print_csv,
-    print_done,
-    print_human,
-    print_json,
-    print_lines,
-    print_note,
-    print_rows,
-    table,
-)
-from slackwater.cli.shared_arguments import AsCsv, AsJson, StorageOption, form_of
-from slackwater.cli.watch import Watch, watched
 from slackwater.html.number_format import format_bytes
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import orjson
 import pyarrow as pa
 from rich.console import Console
 
-from slackwater.cli.render import Form, print_human, print_rows, table
+from slackwater.cli.common.render import Form, print_human, print_rows, table
 
 _MOST_TEXT = 60
 

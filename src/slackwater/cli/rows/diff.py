@@ -8,10 +8,18 @@ import pyarrow as pa
 import typer
 from rich.text import Text
 
-from slackwater.cli.progress import working
-from slackwater.cli.render import Form, print_csv, print_human, print_json, table
+from slackwater.cli.common.progress import working
+from slackwater.cli.common.render import Form, print_csv, print_human, print_json, table
+from slackwater.cli.common.shared_arguments import (
+    AsCsv,
+    AsJson,
+    Outside,
+    StorageOption,
+    TablePath,
+    form_of,
+    storage_options,
+)
 from slackwater.cli.rows.cell_format import records_of, show_rows
-from slackwater.cli.shared_arguments import AsCsv, AsJson, Outside, StorageOption, TablePath, form_of, storage_options
 from slackwater.html.number_format import counted
 from slackwater.scan.snapshot import Snapshot
 from slackwater.scan.version_diff import RowDifference, ValueChange, VersionDiff, difference

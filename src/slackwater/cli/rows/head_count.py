@@ -8,10 +8,9 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from slackwater.cli.progress import working
-from slackwater.cli.render import Form, print_csv, print_human, print_json
-from slackwater.cli.rows.cell_format import show_rows
-from slackwater.cli.shared_arguments import (
+from slackwater.cli.common.progress import working
+from slackwater.cli.common.render import Form, print_csv, print_human, print_json
+from slackwater.cli.common.shared_arguments import (
     AsCsv,
     AsJson,
     Outside,
@@ -22,6 +21,7 @@ from slackwater.cli.shared_arguments import (
     form_of,
     loaded,
 )
+from slackwater.cli.rows.cell_format import show_rows
 from slackwater.scan.row_count import count_rows
 
 _Where = Annotated[

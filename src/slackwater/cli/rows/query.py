@@ -10,11 +10,11 @@ from typing import Annotated, Any
 import pyarrow as pa
 import typer
 
-from slackwater.cli.key_value_options import key_values
-from slackwater.cli.progress import working
-from slackwater.cli.render import print_note
+from slackwater.cli.common.key_value_options import key_values
+from slackwater.cli.common.progress import working
+from slackwater.cli.common.render import print_note
+from slackwater.cli.common.shared_arguments import AsCsv, AsJson, Outside, StorageOption, form_of, storage_options
 from slackwater.cli.rows.cell_format import show_rows
-from slackwater.cli.shared_arguments import AsCsv, AsJson, Outside, StorageOption, form_of, storage_options
 from slackwater.errors import InvalidArgument
 from slackwater.html.number_format import counted
 from slackwater.scan.snapshot import Snapshot

@@ -8,8 +8,8 @@ import orjson
 import typer
 from rich.text import Text
 
-from slackwater.cli.render import Form, print_csv, print_human, print_json, print_note, print_rows, table
-from slackwater.cli.shared_arguments import (
+from slackwater.cli.common.render import Form, print_csv, print_human, print_json, print_note, print_rows, table
+from slackwater.cli.common.shared_arguments import (
     AsCsv,
     AsJson,
     Limit,

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from slackwater.cli.render import cell, compact, print_human, print_rows, table
-from slackwater.cli.shared_arguments import (
+from slackwater.cli.common.render import cell, compact, print_human, print_rows, table
+from slackwater.cli.common.shared_arguments import (
     AsCsv,
     AsJson,
     Limit,
@@ -23,7 +23,7 @@ from slackwater.cli.shared_arguments import (
     form_of,
     loaded,
 )
-from slackwater.cli.watch import Watch, watched
+from slackwater.cli.common.watch import Watch, watched
 from slackwater.html.number_format import one_line, shortened, visible
 from slackwater.log.table_detail import describe_history
 

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from slackwater.cli.progress import working
-from slackwater.cli.render import print_done, print_note
-from slackwater.cli.shared_arguments import AsCsv, AsJson, StorageOption, TablePath, form_of, storage_options
+from slackwater.cli.common.progress import working
+from slackwater.cli.common.render import print_done, print_note
+from slackwater.cli.common.shared_arguments import AsCsv, AsJson, StorageOption, TablePath, form_of, storage_options
 from slackwater.html.number_format import counted
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.clock import Clock

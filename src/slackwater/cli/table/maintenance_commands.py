@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from slackwater.cli.progress import working
-from slackwater.cli.render import Form, print_csv, print_done, print_json, print_note
-from slackwater.cli.shared_arguments import (
+from slackwater.cli.common.progress import working
+from slackwater.cli.common.render import Form, print_csv, print_done, print_json, print_note
+from slackwater.cli.common.shared_arguments import (
     AsCsv,
     AsJson,
     Outside,

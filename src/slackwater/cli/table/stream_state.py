@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from slackwater.cli.render import Form, print_csv, print_human, print_json, table
-from slackwater.cli.shared_arguments import AsCsv, AsJson, StorageOption, form_of, storage_options
-from slackwater.cli.watch import Watch, watched
+from slackwater.cli.common.render import Form, print_csv, print_human, print_json, table
+from slackwater.cli.common.shared_arguments import AsCsv, AsJson, StorageOption, form_of, storage_options
+from slackwater.cli.common.watch import Watch, watched
 from slackwater.html.number_format import counted, format_bytes, iso, visible
 from slackwater.log.table_detail import to_moment
 from slackwater.scan.snapshot import Snapshot

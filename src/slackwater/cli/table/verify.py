@@ -6,9 +6,17 @@ from typing import Annotated, Any
 
 import typer
 
-from slackwater.cli.progress import working
-from slackwater.cli.render import Form, print_csv, print_human, print_json, print_note, table
-from slackwater.cli.shared_arguments import AsCsv, AsJson, StorageOption, TablePath, Version, form_of, storage_options
+from slackwater.cli.common.progress import working
+from slackwater.cli.common.render import Form, print_csv, print_human, print_json, print_note, table
+from slackwater.cli.common.shared_arguments import (
+    AsCsv,
+    AsJson,
+    StorageOption,
+    TablePath,
+    Version,
+    form_of,
+    storage_options,
+)
 from slackwater.html.number_format import counted
 from slackwater.log.table import Table
 from slackwater.maintenance.verify.findings import Verification

@@ -8,8 +8,17 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-from slackwater.cli.render import Form, print_done, print_human, table
-from slackwater.cli.shared_arguments import AsCsv, AsJson, StorageOption, TablePath, Timestamp, Version, form_of, loaded
+from slackwater.cli.common.render import Form, print_done, print_human, table
+from slackwater.cli.common.shared_arguments import (
+    AsCsv,
+    AsJson,
+    StorageOption,
+    TablePath,
+    Timestamp,
+    Version,
+    form_of,
+    loaded,
+)
 from slackwater.cli.visualize.output_file import OutFile, kind_of_file, write
 from slackwater.html.number_format import counted, number, short_bytes, visible
 from slackwater.visualization.layout import SMALL_BYTES, Layout, layout_of

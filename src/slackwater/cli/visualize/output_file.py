@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from slackwater.cli.render import print_note
+from slackwater.cli.common.render import print_note
 from slackwater.errors import InvalidArgument
 from slackwater.html.number_format import short_bytes
 

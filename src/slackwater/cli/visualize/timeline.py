@@ -8,9 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from slackwater.cli.common.render import Form, print_done
+from slackwater.cli.common.shared_arguments import (
+    AsCsv,
+    AsJson,
+    Limit,
+    StorageOption,
+    form_of,
+    moment_ms,
+    storage_options,
+)
 from slackwater.cli.lake.lake_argument import CaFile, DatabaseUrl, Token, opened
-from slackwater.cli.render import Form, print_done
-from slackwater.cli.shared_arguments import AsCsv, AsJson, Limit, StorageOption, form_of, moment_ms, storage_options
 from slackwater.cli.visualize.output_file import OutFile, kind_of_file, write
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.location import LOCAL, parse_location

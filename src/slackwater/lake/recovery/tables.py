@@ -13,8 +13,8 @@ from typing import Any
 
 from slackwater.errors import CorruptLog, ObjectNotFound, SlackwaterError
 from slackwater.lake.recovery.plan import Candidate
+from slackwater.log.files.segment import load_segment
 from slackwater.log.replay import replay
-from slackwater.log.segment import load_segment
 from slackwater.owner.state.commit_content import TRANSACTION_TABLES
 from slackwater.protocol.actions.actions import parse_actions
 from slackwater.protocol.actions.file_names import (

@@ -1,1 +1,1 @@
-"""Checkpoints: reading and writing of checkpoints, sidecars and `_last_checkpoint`."""
+"""Writers of checkpoints and of their sidecars."""

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.errors import InvalidSchema
-from slackwater.log.file_actions import ADD_SCHEMA, REMOVE_SCHEMA, STRING_MAP
+from slackwater.log.files.file_actions import ADD_SCHEMA, REMOVE_SCHEMA, STRING_MAP
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.protocol.actions.actions import Protocol
 from slackwater.protocol.actions.partition_values import parse_partition_column

@@ -17,7 +17,6 @@ import orjson
 import pyarrow as pa
 
 from slackwater.errors import CorruptCheckpoint, InvalidArgument
-from slackwater.log.checkpoints.checkpoint import Checkpoint, count_rows
 from slackwater.log.checkpoints.checkpoint_schema import (
     AddColumnLayout,
     add_rows,
@@ -26,7 +25,6 @@ from slackwater.log.checkpoints.checkpoint_schema import (
     remove_rows,
     small_rows,
 )
-from slackwater.log.checkpoints.last_checkpoint import CheckpointInfo
 from slackwater.log.checkpoints.write_sidecars import (
     Sidecar,
     SidecarWriter,
@@ -35,6 +33,8 @@ from slackwater.log.checkpoints.write_sidecars import (
     reusable_sidecars,
 )
 from slackwater.log.files.action_parquet_writer import ActionParquetWriter
+from slackwater.log.files.checkpoint import Checkpoint, count_rows
+from slackwater.log.files.last_checkpoint import CheckpointInfo
 from slackwater.log.live_files import live_batches, tombstone_batches
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.protocol.actions.file_names import LOG, checkpoint_name, commit_name, uuid_checkpoint_name

@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.errors import StorageError
-from slackwater.log.checkpoints.checkpoint import SIDECARS, Checkpoint, add_type
 from slackwater.log.checkpoints.checkpoint_schema import AddColumnLayout, sidecar_schema
-from slackwater.log.file_actions import not_among
 from slackwater.log.files.action_parquet_writer import ActionParquetWriter
+from slackwater.log.files.checkpoint import SIDECARS, Checkpoint, add_type
+from slackwater.log.files.file_actions import not_among
 from slackwater.protocol.actions.paths import encode_path
 from slackwater.storage.store import ObjectStore
 

@@ -1,1 +1,1 @@
-"""Other log files: JSON and Parquet action writers, compactions, version checksums, and log cleanup."""
+"""Files of the log: commits, checkpoints, checksums, and the segment that builds a version."""

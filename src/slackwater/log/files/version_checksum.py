@@ -16,7 +16,7 @@ import orjson
 from slackwater.errors import CorruptLog, ObjectExists, ObjectNotFound
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from slackwater.protocol.actions.file_names import LOG, crc_name
-from slackwater.protocol.table_configuration import TableConfiguration
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.storage.conditional_puts import put_assuming_single_writer
 from slackwater.storage.store import ObjectStore
 

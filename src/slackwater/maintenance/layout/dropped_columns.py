@@ -15,13 +15,13 @@ import pyarrow.compute as pc
 from slackwater.errors import UnsupportedFeature
 from slackwater.log.table import Table
 from slackwater.protocol.features.column_mapping import FIELD_ID, ID, NONE, physical_schema
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.properties.properties import (
     MATERIALIZED_ROW_COMMIT_VERSION,
     MATERIALIZED_ROW_ID,
     MAX_COLUMN_ID,
 )
 from slackwater.protocol.schema.schema import ArrayType, DataType, MapType, StructField, StructType, walk_fields
-from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.stats.footers import parquet_footer
 from slackwater.storage.parquet_footer import FIELD_ID_KEY
 from slackwater.storage.path_guard import open_resolved, resolve_files

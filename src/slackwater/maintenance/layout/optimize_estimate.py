@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from slackwater.log.file_actions import total_size
+from slackwater.log.files.file_actions import total_size
 from slackwater.maintenance.layout.bin_packing import compaction, packing_of_table, parts_of
 from slackwater.maintenance.layout.z_cubes import CubeRules, clustering_paths, to_cluster
 from slackwater.protocol.schema.column_paths import format_column_path

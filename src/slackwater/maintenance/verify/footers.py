@@ -19,7 +19,7 @@ from slackwater.errors import SlackwaterError
 from slackwater.log.table import Table
 from slackwater.maintenance.verify.findings import FaultKind, Findings
 from slackwater.protocol.features.column_mapping import ID
-from slackwater.protocol.table_configuration import TableConfiguration
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.stats.footers import parquet_footer, stats_of_footer
 from slackwater.stats.stats_columns import StatsLeaf, StatsLeaves, leaf_columns
 from slackwater.storage.path_guard import open_resolved

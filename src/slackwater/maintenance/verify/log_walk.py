@@ -13,12 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 import orjson
 
 from slackwater.errors import CorruptLog, ObjectNotFound, SlackwaterError, UnsupportedFeature
-from slackwater.log.checkpoints.checkpoint import sidecar_sizes
-from slackwater.log.checkpoints.last_checkpoint import LAST_CHECKPOINT, read_last_checkpoint
-from slackwater.log.commits import ParsedCommit, parsed_commit
+from slackwater.log.files.checkpoint import sidecar_sizes
+from slackwater.log.files.commits import ParsedCommit, parsed_commit
+from slackwater.log.files.last_checkpoint import LAST_CHECKPOINT, read_last_checkpoint
+from slackwater.log.files.managed_log import read_commits
+from slackwater.log.files.segment import CheckpointFiles, CommitFile, LogListing
 from slackwater.log.files.version_checksum import contradiction, parsed_version_checksum
-from slackwater.log.managed_log import read_commits
-from slackwater.log.segment import CheckpointFiles, CommitFile, LogListing
 from slackwater.maintenance.verify.findings import FaultKind, Findings
 from slackwater.maintenance.verify.version_claims import VersionClaim, difference
 from slackwater.protocol.actions.file_names import LOG, crc_name

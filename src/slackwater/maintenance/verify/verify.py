@@ -7,7 +7,7 @@ tables".
 from __future__ import annotations
 
 from slackwater.errors import CorruptCheckpoint, InvalidSchema, SlackwaterError, TableNotFound, VersionNotFound
-from slackwater.log.segment import not_a_table
+from slackwater.log.files.segment import not_a_table
 from slackwater.log.table import Table
 from slackwater.maintenance.verify.data_files import COLUMNS, data_places, verify_data_files, verify_deletion_vectors
 from slackwater.maintenance.verify.findings import FaultKind, Findings, Verification

@@ -12,14 +12,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.log.commits import ParsedCommit
-from slackwater.log.file_actions import file_keys, not_among, select_rows
+from slackwater.log.files.commits import ParsedCommit
+from slackwater.log.files.file_actions import file_keys, not_among, select_rows
+from slackwater.log.files.segment import CheckpointFiles, CommitFile, LogSegment
 from slackwater.log.files.version_checksum import VersionChecksum, contradiction
 from slackwater.log.live_files import CheckpointAdds, LiveFiles
 from slackwater.log.replay import LogState, advance, advance_by, replay, replay_first
-from slackwater.log.segment import CheckpointFiles, CommitFile, LogSegment
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.properties.properties import SET_TRANSACTION_RETENTION
-from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.storage.store import ObjectStore
 
 _KEY = ("path", "deletionVector")

@@ -41,9 +41,9 @@ from slackwater.owner.commit.idempotency import earlier_results, purged
 from slackwater.owner.database.schema import commits, transactions
 from slackwater.owner.database.schema import locks as lock_rows
 from slackwater.owner.database.schema import promises as promise_rows
-from slackwater.owner.locks import lock_queue
+from slackwater.owner.locks import lock_queue, timestamp_reservations
 from slackwater.owner.locks.lock_queue import BlockingLock
-from slackwater.owner.state import timestamp_reservations
+from slackwater.owner.locks.timestamp_reservations import TimestampReservation, active_reservations
 from slackwater.owner.state.clock import OwnerClock, is_dead
 from slackwater.owner.state.log_head import (
     ALLOCATED,
@@ -56,7 +56,6 @@ from slackwater.owner.state.log_head import (
     rejection_reason,
 )
 from slackwater.owner.state.shared_clock import SharedTime, begin_allocation, raise_last
-from slackwater.owner.state.timestamp_reservations import TimestampReservation, active_reservations
 
 # Built once, because every commit runs these statements.
 _INSERT_COMMIT = sa.insert(commits)

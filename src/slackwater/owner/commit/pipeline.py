@@ -52,9 +52,8 @@ from slackwater.owner.commit.ratification import (
 from slackwater.owner.commit.staging import StagedContent, content_of
 from slackwater.owner.database.database import Database
 from slackwater.owner.database.schema import prepared
-from slackwater.owner.locks import lock_queue
+from slackwater.owner.locks import lock_queue, timestamp_reservations
 from slackwater.owner.recovery.fences import Fences
-from slackwater.owner.state import timestamp_reservations
 from slackwater.owner.state.clock import LEASE_MS, OwnerClock
 from slackwater.owner.state.group_commit import GroupCommitQueue
 from slackwater.owner.state.notifications import ChangeNotifier, WaitLoop

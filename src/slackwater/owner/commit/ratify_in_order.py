@@ -14,8 +14,7 @@ from sqlalchemy import Connection, Row
 
 from slackwater.owner.commit.idempotency import rows_of
 from slackwater.owner.database.schema import commits, tables, transactions
-from slackwater.owner.locks import lock_queue
-from slackwater.owner.state import timestamp_reservations
+from slackwater.owner.locks import lock_queue, timestamp_reservations
 from slackwater.owner.state.log_head import RATIFIED, STAGED
 
 # Built once, because every commit runs these statements.

@@ -1,1 +1,1 @@
-"""Locks on tables and granules: holders, waiting requests, deadlock detection."""
+"""Locks and timestamp reservations: lock queue, lock modes, deadlock detection."""

@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from slackwater.errors import CommitUnknown, ObjectExists, ObjectNotFound, StorageError, StorageRefused
+from slackwater.log.files.segment import list_log, segment_of
 from slackwater.log.replay import replay
-from slackwater.log.segment import list_log, segment_of
 from slackwater.owner.state.commit_files import transaction_at
 from slackwater.protocol.actions.actions import parse_commit
 from slackwater.protocol.actions.file_names import commit_path, staged_path

@@ -1,1 +1,1 @@
-"""State of an owner in its database: log heads, timestamp reservations, read timestamps, and the clock."""
+"""State of an owner in its database: log heads, read timestamps, and the clock."""

@@ -18,11 +18,11 @@ from slackwater.owner.api.transactions import LONGEST_AHEAD_MS, TimeRequest
 from slackwater.owner.database.database import Database
 from slackwater.owner.database.schema import tables, transactions
 from slackwater.owner.locks.lock_queue import has_locks
+from slackwater.owner.locks.timestamp_reservations import active_reservations, renew, reserve
 from slackwater.owner.state.clock import OwnerClock, is_dead
 from slackwater.owner.state.log_head import OPEN
 from slackwater.owner.state.read_timestamps import prune
 from slackwater.owner.state.shared_clock import SharedTime
-from slackwater.owner.state.timestamp_reservations import active_reservations, renew, reserve
 
 KEPT_MS = 600_000
 """Retention of read timestamps, for transactions that request a timestamp of that age."""

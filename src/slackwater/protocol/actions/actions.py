@@ -1,6 +1,6 @@
 """The actions of the log as immutable values, and their JSON form.
 
-Snapshot reads do not create one of these objects per file: see `slackwater.log.file_actions`.
+Snapshot reads do not create one of these objects per file: see `slackwater.log.files.file_actions`.
 Source: delta-protocol.md "Actions".
 """
 

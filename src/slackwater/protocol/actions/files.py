@@ -1,6 +1,6 @@
 """The file actions `add`, `remove` and `cdc` as values.
 
-Writers create these objects. Readers store file actions in Arrow: see `slackwater.log.file_actions`.
+Writers create these objects. Readers store file actions in Arrow: see `slackwater.log.files.file_actions`.
 Source: delta-protocol.md "Add File and Remove File", "Add CDC File".
 """
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from slackwater.errors import InvalidArgument, InvalidSchema, UnsupportedFeature
 from slackwater.protocol.features.column_mapping import FIELD_ID, ID, NAME, NONE, PHYSICAL_NAME, field_id, physical_name
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.properties.properties import COLUMN_MAPPING_MODE, MAX_COLUMN_ID
 from slackwater.protocol.schema.column_paths import format_column_path
 from slackwater.protocol.schema.schema import (
@@ -25,7 +26,6 @@ from slackwater.protocol.schema.schema import (
     schema_to_json,
     walk_fields,
 )
-from slackwater.protocol.table_configuration import TableConfiguration
 
 NESTED_IDS = ("parquet.field.nested.ids", "delta.columnMapping.nested.ids")
 """The metadata keys of ids inside arrays and maps: the key of the documents, and the key of newer writers."""

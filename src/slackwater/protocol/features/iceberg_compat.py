@@ -12,6 +12,7 @@ from slackwater.errors import InvalidArgument, InvalidSchema
 from slackwater.protocol.actions.actions import Metadata
 from slackwater.protocol.features.column_mapping import FIELD_ID, NONE, PHYSICAL_NAME
 from slackwater.protocol.features.column_mapping_ids import NESTED_IDS as NESTED_ID_KEYS
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.properties.properties import (
     COLUMN_MAPPING_MODE,
     ENABLE_DELETION_VECTORS,
@@ -20,7 +21,6 @@ from slackwater.protocol.properties.properties import (
 )
 from slackwater.protocol.schema.nested_columns import parts
 from slackwater.protocol.schema.schema import ArrayType, DataType, MapType, StructField, StructType, walk_fields
-from slackwater.protocol.table_configuration import TableConfiguration
 
 # Column metadata keys of the ids of array elements, map keys and map values: the protocol's key, and the key of the
 # reference implementation. Both get the same ids, so that no engine assigns other ids. If another writer changed only

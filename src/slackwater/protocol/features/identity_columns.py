@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from slackwater.errors import InvalidArgument, InvalidSchema, InvariantViolationException
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.schema.schema import (
     IDENTITY_PREFIX,
     LONG,
@@ -19,7 +20,6 @@ from slackwater.protocol.schema.schema import (
     rewrite_fields,
     walk_fields,
 )
-from slackwater.protocol.table_configuration import TableConfiguration
 
 START = "delta.identity.start"
 STEP = "delta.identity.step"

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from slackwater.protocol.actions.actions import Metadata
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.properties.properties import (
     ENABLE_IN_COMMIT_TIMESTAMPS,
     ICT_ENABLEMENT_TIMESTAMP,
     ICT_ENABLEMENT_VERSION,
 )
-from slackwater.protocol.table_configuration import TableConfiguration
 
 _PROVENANCE = (ICT_ENABLEMENT_VERSION, ICT_ENABLEMENT_TIMESTAMP)
 

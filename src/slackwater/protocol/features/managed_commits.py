@@ -14,6 +14,7 @@ from slackwater.errors import CorruptTable, InvalidArgument, OperationNotAllowed
 from slackwater.protocol.actions.actions import Metadata, Protocol
 from slackwater.protocol.features.in_commit_timestamps import is_enabled as has_in_commit_timestamps
 from slackwater.protocol.features.protocol_upgrade import with_features
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.features.table_features import canonical_feature, supported_features
 from slackwater.protocol.properties.properties import (
     ENABLE_IN_COMMIT_TIMESTAMPS,
@@ -24,7 +25,6 @@ from slackwater.protocol.properties.properties import (
     TableProperties,
     find_property,
 )
-from slackwater.protocol.table_configuration import TableConfiguration
 
 FEATURE = "managedCommit"
 _TIME_FEATURE = "inCommitTimestamp"

@@ -13,6 +13,7 @@ from slackwater.protocol.actions.actions import Protocol
 from slackwater.protocol.features.iceberg_compat import validate_iceberg_compat
 from slackwater.protocol.features.identity_columns import is_identity, validate_identity_columns
 from slackwater.protocol.features.row_tracking import validate_row_tracking
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.features.table_features import (
     FEATURES,
     FEATURES_READER_VERSION,
@@ -34,7 +35,6 @@ from slackwater.protocol.schema.schema import (
     TIMESTAMP_NTZ,
     walk_fields,
 )
-from slackwater.protocol.table_configuration import TableConfiguration
 
 DEFAULT_PROTOCOL = Protocol(1, 2)
 """The protocol of a new table without requests: `appendOnly` and `invariants`."""

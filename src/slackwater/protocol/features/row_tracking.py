@@ -13,6 +13,7 @@ import orjson
 from slackwater.errors import CorruptTable, InvalidArgument
 from slackwater.protocol.actions.actions import DomainMetadata
 from slackwater.protocol.actions.files import AddFile
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.properties.properties import (
     ENABLE_ROW_TRACKING,
     MATERIALIZED_ROW_COMMIT_VERSION,
@@ -20,7 +21,6 @@ from slackwater.protocol.properties.properties import (
     ROW_TRACKING_SUSPENDED,
     TableProperties,
 )
-from slackwater.protocol.table_configuration import TableConfiguration
 
 DOMAIN = "delta.rowTracking"
 NO_ROW_IDS = -1

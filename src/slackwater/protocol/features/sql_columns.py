@@ -14,6 +14,7 @@ import orjson
 
 from slackwater.errors import InvalidArgument
 from slackwater.protocol.features.identity_columns import is_identity
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.properties.properties import CONSTRAINT_PREFIX
 from slackwater.protocol.schema.column_paths import format_column_path
 from slackwater.protocol.schema.schema import (
@@ -27,7 +28,6 @@ from slackwater.protocol.schema.schema import (
     walk_fields,
 )
 from slackwater.protocol.sqlglot_adapter import SqlNode, exp, parse_sql
-from slackwater.protocol.table_configuration import TableConfiguration
 
 # Functions called without parentheses, unless a column has the name.
 _LITERAL_FUNCTIONS = frozenset(

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 import orjson
 
 from slackwater.errors import InvalidSchema, UnsupportedFeature
-from slackwater.protocol.features.allowed_functions import require_known_functions
+from slackwater.protocol.allowed_functions import require_known_functions
 from slackwater.protocol.features.identity_columns import IdentityColumn, identity_columns
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.properties.properties import CONSTRAINT_PREFIX
 from slackwater.protocol.schema.nested_columns import parts, struct_columns
 from slackwater.protocol.schema.schema import (
@@ -28,7 +29,6 @@ from slackwater.protocol.schema.schema import (
     StructType,
     walk_fields,
 )
-from slackwater.protocol.table_configuration import TableConfiguration
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ def is_padded(column: StructField) -> bool:
 
 
 def is_longer(before: str | None, after: str) -> bool:
-    """Whether every text of the type `before` is one of `after`, which is VARCHAR(n) or the same type."""
+    """Return whether type `after` allows every text of type `before`: VARCHAR(n) or the same type."""
     found = [_LIMITED.fullmatch(text.lower()) for text in (before or "", after)]
     old, new = found
     if old is None or new is None:

@@ -14,6 +14,7 @@ from slackwater.errors import InvalidArgument, UnsupportedFeature
 from slackwater.protocol.features.iceberg_compat import active_version
 from slackwater.protocol.features.identity_columns import is_identity
 from slackwater.protocol.features.sql_columns import columns_in_sql, fixed_columns, is_generated
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.properties.properties import ENABLE_TYPE_WIDENING
 from slackwater.protocol.schema.char_varchar import is_longer, schema_limits, text_limits, with_limits
 from slackwater.protocol.schema.column_paths import (
@@ -48,7 +49,6 @@ from slackwater.protocol.schema.type_widening import (
 )
 from slackwater.protocol.schema_changes.column_names import validate_column_type
 from slackwater.protocol.schema_changes.merge_schema import without_internal_metadata
-from slackwater.protocol.table_configuration import TableConfiguration
 
 
 def set_comment(table: TableConfiguration, path: ColumnPath, comment: str | None) -> TableConfiguration:
@@ -62,9 +62,9 @@ def set_comment(table: TableConfiguration, path: ColumnPath, comment: str | None
 
 
 def retype(table: TableConfiguration, path: ColumnPath, given: StructField) -> TableConfiguration:
-    """As `change_type`, to the type of `given`, whose texts have the lengths that `given` declares.
+    """Return `table` after a change of the column at `path` to the type and the text lengths of `given`.
 
-    Raises as `change_type` and `validate_longer_texts`.
+    Raises the errors of `change_type` and `validate_longer_texts`.
     """
     changed = change_type(table, path, given.type)
     schema = changed.schema

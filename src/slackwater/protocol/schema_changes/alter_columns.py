@@ -22,6 +22,7 @@ from slackwater.protocol.features.column_mapping_ids import (
 )
 from slackwater.protocol.features.identity_columns import is_identity
 from slackwater.protocol.features.sql_columns import dependents, is_generated, overlap
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.properties.properties import (
     DATA_SKIPPING_STATS_COLUMNS,
     ENABLE_CHANGE_DATA_FEED,
@@ -53,7 +54,6 @@ from slackwater.protocol.schema.schema import (
     walk_fields,
 )
 from slackwater.protocol.schema_changes.column_names import validate_column_names, validate_column_type
-from slackwater.protocol.table_configuration import TableConfiguration
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from slackwater.errors import InvalidArgument
 from slackwater.protocol.features.column_mapping_ids import random_physical_name, strip_mapping, with_mapped_schema
 from slackwater.protocol.features.sql_columns import column_expressions, missing_columns
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.properties.properties import ENABLE_CHANGE_DATA_FEED
 from slackwater.protocol.schema.char_varchar import schema_limits, with_limits
 from slackwater.protocol.schema.column_paths import format_column_path, has_path, resolve_path
@@ -38,7 +39,6 @@ from slackwater.protocol.schema_changes.column_names import (
     validate_column_types,
     validate_partition_columns,
 )
-from slackwater.protocol.table_configuration import TableConfiguration
 
 
 def replace_columns(

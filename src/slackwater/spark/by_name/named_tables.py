@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.errors import InvalidArgument, TableAlreadyExists
-from slackwater.log.segment import list_log
+from slackwater.log.files.segment import list_log
 from slackwater.spark.catalog.registration import register_table, unregister_table
 from slackwater.spark.catalog.resolve import LakeName, known_parts, lake_name_of, parts_of, path_in_parts
 from slackwater.spark.catalog.session_catalog import CatalogEntry, entry_of

@@ -26,15 +26,15 @@ from slackwater.errors import (
     SlackwaterError,
     TableNotFound,
 )
-from slackwater.log.file_actions import ADD_SCHEMA
-from slackwater.log.segment import not_a_table
+from slackwater.log.files.file_actions import ADD_SCHEMA
+from slackwater.log.files.segment import not_a_table
 from slackwater.log.table import Table
 from slackwater.predicate.predicate import Predicate, not_true
 from slackwater.protocol.actions.files import AddCDCFile
 from slackwater.protocol.features import row_tracking
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.features.table_features import validate_writable
 from slackwater.protocol.schema.schema import StructType
-from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.file_changes import CHANGE_TYPE
 from slackwater.scan.file_pruning import prune
 from slackwater.scan.snapshot import Snapshot
@@ -46,10 +46,10 @@ from slackwater.spark.session.temporary_settings import with_settings
 from slackwater.spark.write.table_writer import TableWriter, WriteResult
 from slackwater.sql.lexer import quoted
 from slackwater.transaction.clock import Clock
+from slackwater.transaction.commit.factory import begin
 from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.commit_validation import validate_not_append_only
-from slackwater.transaction.conflicts.row_reads import RowsRead
-from slackwater.transaction.factory import begin
+from slackwater.transaction.row_reads import RowsRead
 from slackwater.transaction.rows.file_action_rows import as_removes
 from slackwater.transaction.rows.row_deletion import RowDeletion
 

@@ -27,7 +27,7 @@ from slackwater.spark.read.row_addresses import AddressedRows
 from slackwater.spark.read.table_scan import TableScan
 from slackwater.spark.write.overwrite_scope import partitions_where
 from slackwater.spark.write.table_writer import WriteResult
-from slackwater.transaction.conflicts.row_reads import RowsRead
+from slackwater.transaction.row_reads import RowsRead
 
 
 @dataclass(frozen=True)

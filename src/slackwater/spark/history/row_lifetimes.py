@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
-from slackwater.log.file_actions import STRING_MAP
+from slackwater.log.files.file_actions import STRING_MAP
 from slackwater.protocol.actions.deletion_vectors import CHUNK_ROWS, to_words
 from slackwater.scan.file_lifetimes import FileLifetime
 from slackwater.spark.parquet.rebase_modes import items_by_calendar

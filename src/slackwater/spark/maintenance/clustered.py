@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from slackwater.errors import InvalidArgument
-from slackwater.log.file_actions import ADD_SCHEMA
+from slackwater.log.files.file_actions import ADD_SCHEMA
 from slackwater.log.table import Table
 from slackwater.maintenance.layout.bin_packing import Bin, BinPackingOptions, bins_of, parts_of
 from slackwater.maintenance.layout.curves import Curve, hilbert, z_order

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
-from slackwater.log.file_actions import one_array
+from slackwater.log.files.file_actions import one_array
 from slackwater.maintenance.layout.curves import Curve, bits_of
 from slackwater.maintenance.layout.range_partition_ids import CurveOrder
 from slackwater.protocol.schema.schema import ColumnPath

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import Column, SparkSession
 
 from slackwater.errors import InvalidArgument
-from slackwater.log.file_actions import ADD_SCHEMA
+from slackwater.log.files.file_actions import ADD_SCHEMA
 from slackwater.log.table import Table
 from slackwater.maintenance.layout.bin_packing import Bin, BinPackingOptions, bins_of, compaction, packing_of_table
 from slackwater.maintenance.layout.dropped_columns import to_purge

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 from slackwater.data_files.datetime_rebase import are_written_by_pyarrow
 from slackwater.data_files.footer_schema import SPARK_SCHEMA_KEY
 from slackwater.protocol.features import iceberg_compat
-from slackwater.protocol.table_configuration import TableConfiguration
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.spark.session.enabled_sessions import cached_in_statement
 from slackwater.stats.footer_bounds import SPARK_VERSION_KEY
 

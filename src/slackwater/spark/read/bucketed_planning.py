@@ -15,8 +15,8 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from slackwater.errors import InvalidArgument
-from slackwater.log.checkpoints.checkpoint import SIDECARS
-from slackwater.log.file_actions import ACTION_SCHEMA, ADD_SCHEMA
+from slackwater.log.files.checkpoint import SIDECARS
+from slackwater.log.files.file_actions import ACTION_SCHEMA, ADD_SCHEMA
 from slackwater.log.live_files import CheckpointAdds
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.predicate.columns import resolve_column

@@ -17,16 +17,16 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
 from slackwater.errors import InvalidArgument, VersionNotFound
-from slackwater.log.file_actions import STRING_MAP
+from slackwater.log.files.file_actions import STRING_MAP
 from slackwater.log.history import CommitHistory, to_ms
 from slackwater.log.table import Table
 from slackwater.protocol.actions.actions import Metadata
 from slackwater.protocol.actions.file_names import commit_name
 from slackwater.protocol.actions.time_zones import time_zone
 from slackwater.protocol.features.column_mapping import NONE, physical_name, physical_schema, replaced_column
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.schema.nested_columns import paired_columns
 from slackwater.protocol.schema.schema import ArrayType, DataType, MapType, StructField, StructType
-from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.file_changes import (
     CHANGE_TYPE,
     COMMIT_TIMESTAMP,

@@ -19,8 +19,8 @@ from pyspark.sql import types as spark_types
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 
 from slackwater.errors import CorruptCheckpoint, DataFileNotFound
-from slackwater.log.checkpoints.checkpoint import open_parquet_of
-from slackwater.log.file_actions import ADD_SCHEMA
+from slackwater.log.files.checkpoint import open_parquet_of
+from slackwater.log.files.file_actions import ADD_SCHEMA
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.spark.read.file_relations import read_files
 from slackwater.spark.storage.locations import DataLocations

@@ -44,8 +44,8 @@ from slackwater.spark.writer.save import begin_definition, newest_snapshot, save
 from slackwater.sql import definitions as parsed
 from slackwater.sql.definitions import ColumnDefinition, TableCreation, creation_of
 from slackwater.sql.lexer import TokenCursor, name_at
-from slackwater.transaction.table.definition import TableDefinition
-from slackwater.transaction.transaction import TableTransaction
+from slackwater.transaction.commit.transaction import TableTransaction
+from slackwater.transaction.definition import TableDefinition
 
 _MODES = {
     parsed.CREATE: CREATE,

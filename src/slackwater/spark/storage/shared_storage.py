@@ -17,7 +17,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from slackwater.errors import StorageRefused
-from slackwater.log.segment import LogSegment
+from slackwater.log.files.segment import LogSegment
 from slackwater.spark.session.classic_connect import default_parallelism, is_missing_path, is_one_process
 from slackwater.spark.session.temporary_settings import listing_on_driver
 from slackwater.spark.storage.locations import DataLocations

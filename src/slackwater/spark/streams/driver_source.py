@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from slackwater.errors import DataFileNotFound, OperationNotAllowed
-from slackwater.log.file_actions import ADD_SCHEMA
+from slackwater.log.files.file_actions import ADD_SCHEMA
 from slackwater.predicate.predicate import Predicate
 from slackwater.scan.file_pruning import plan
 from slackwater.scan.snapshot import physical_paths

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
 from slackwater.data_files.reader import ReadProjection
-from slackwater.log.file_actions import ADD_SCHEMA
+from slackwater.log.files.file_actions import ADD_SCHEMA
 from slackwater.predicate.predicate import Predicate
 from slackwater.protocol.features.column_mapping import ID
 from slackwater.spark.parquet.rebase_modes import rebases_unmarked_files

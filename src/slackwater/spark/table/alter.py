@@ -17,6 +17,7 @@ from pyspark.sql import types as spark_types
 from slackwater.errors import InvalidArgument, InvariantViolationException
 from slackwater.predicate.predicate import Constant
 from slackwater.protocol.features.identity_columns import identity_column
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.schema.column_paths import format_column_path, parse_column_path, resolve_field, resolve_path
 from slackwater.protocol.schema.schema import (
     ArrayType,
@@ -36,7 +37,6 @@ from slackwater.protocol.schema_changes.alter_columns import (
     rename_column,
 )
 from slackwater.protocol.schema_changes.replace_schema import replace_columns
-from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.conditions.transaction_time import TransactionTime
 from slackwater.spark.read.table_scan import TableScan
@@ -46,8 +46,8 @@ from slackwater.spark.session.types import from_spark_schema
 from slackwater.spark.write.row_checks import NOT_NULL_VIOLATED, RowCheck, expressions_named, not_null_check, sql_check
 from slackwater.spark.write.table_expressions import validate_constraint, validate_default
 from slackwater.sql.lexer import quoted
+from slackwater.transaction.commit.factory import begin
 from slackwater.transaction.commit_result import CommitResult
-from slackwater.transaction.factory import begin
 from slackwater.transaction.table import alteration
 from slackwater.transaction.table.alteration import Alteration, change_table, clustering_columns, parameter_text
 from slackwater.transaction.table.feature_removal import drop_feature

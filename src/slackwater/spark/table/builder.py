@@ -49,10 +49,10 @@ from slackwater.spark.writer.save import newest_snapshot
 from slackwater.storage.location import parse_location
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.clock import Clock
-from slackwater.transaction.factory import begin_table
+from slackwater.transaction.commit.factory import begin_table
+from slackwater.transaction.definition import TableDefinition, define_table
 from slackwater.transaction.rows.file_action_rows import as_removes
 from slackwater.transaction.table.alteration import clustering_columns
-from slackwater.transaction.table.definition import TableDefinition, define_table
 
 T = TypeVar("T")
 

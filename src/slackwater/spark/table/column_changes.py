@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 from pyspark.sql import types as spark_types
 
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.schema.column_paths import format_column_path, resolve_field
 from slackwater.protocol.schema.schema import ColumnPath
 from slackwater.protocol.schema_changes.alter_column import retype, set_comment, set_default, set_nullability
 from slackwater.protocol.schema_changes.alter_columns import ColumnPosition, move_column
-from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.session.argument_checks import parsed_type
 from slackwater.spark.session.types import from_spark_schema

@@ -17,8 +17,8 @@ from slackwater.html.element import Markup
 from slackwater.html.number_format import visible
 from slackwater.html.redaction import without_secrets
 from slackwater.lake.time_slice import Instant
+from slackwater.log.files.segment import list_log, not_a_table
 from slackwater.log.history import to_ms
-from slackwater.log.segment import list_log, not_a_table
 from slackwater.log.table import Table
 from slackwater.log.table_detail import describe_detail, describe_history
 from slackwater.maintenance.clone import CloneResult

@@ -30,7 +30,7 @@ def length_checks(schema: StructType) -> list[RowCheck]:
 
 
 def _fits(value: Column, kind: DataType, lengths: Mapping[ColumnPath, int], path: ColumnPath) -> Column:
-    """Whether no text in `value` is longer than `lengths` says of it by its path."""
+    """Return whether no text in `value` exceeds its limit in `lengths`."""
     holds = F.lit(True)
     if not any(at[: len(path)] == path for at in lengths):
         return holds

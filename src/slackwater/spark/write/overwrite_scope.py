@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
 from slackwater.errors import InvalidArgument
-from slackwater.log.file_actions import ADD_SCHEMA
+from slackwater.log.files.file_actions import ADD_SCHEMA
 from slackwater.predicate.predicate import And, Comparison, Constant, IsNull, Or, Predicate
 from slackwater.protocol.actions.files import AddFile
 from slackwater.protocol.actions.partition_values import parse_partition_column

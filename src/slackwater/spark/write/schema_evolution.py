@@ -8,14 +8,14 @@ from __future__ import annotations
 from slackwater.protocol.features.column_mapping_ids import with_mapped_schema
 from slackwater.protocol.features.protocol_upgrade import with_required_features
 from slackwater.protocol.features.sql_columns import fixed_columns
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.properties.properties import ENABLE_CHANGE_DATA_FEED
 from slackwater.protocol.schema.schema import StructType
 from slackwater.protocol.schema_changes.alter_column import widened_for
 from slackwater.protocol.schema_changes.column_names import validate_column_names
 from slackwater.protocol.schema_changes.merge_schema import merge_schemas
-from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
-from slackwater.transaction.table.definition import with_nested_ids
+from slackwater.transaction.definition import with_nested_ids
 
 
 def evolved_table(snapshot: Snapshot, data: StructType, merge: bool) -> TableConfiguration:

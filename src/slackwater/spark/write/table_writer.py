@@ -20,6 +20,7 @@ from slackwater.protocol.actions.files import AddCDCFile, AddFile
 from slackwater.protocol.features import clustering, iceberg_compat
 from slackwater.protocol.features.column_mapping import physical_name
 from slackwater.protocol.features.identity_columns import IdentityColumn, with_high_water_marks
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.features.write_expressions import WriteExpressions, row_rules
 from slackwater.protocol.properties.properties import (
     COMPRESSION_CODEC,
@@ -29,7 +30,6 @@ from slackwater.protocol.properties.properties import (
     TableProperties,
 )
 from slackwater.protocol.schema.schema import StructType, schema_to_json
-from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.file_changes import CHANGE_TYPE
 from slackwater.spark.conditions.transaction_time import TransactionTime
 from slackwater.spark.read.row_addresses import KEPT_COMMIT_VERSION, KEPT_ROW_ID

@@ -20,6 +20,7 @@ from slackwater.protocol.features import clustering
 from slackwater.protocol.features.data_format import validate_parquet
 from slackwater.protocol.features.protocol_upgrade import with_features, with_required_features
 from slackwater.protocol.features.sql_columns import read_columns
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.features.table_features import validate_writable
 from slackwater.protocol.features.write_expressions import row_rules
 from slackwater.protocol.properties.properties import ENABLE_CHANGE_DATA_FEED, OPTIMIZE_WRITE
@@ -29,7 +30,6 @@ from slackwater.protocol.schema_changes.alter_column import widened_for
 from slackwater.protocol.schema_changes.column_names import validate_partition_columns
 from slackwater.protocol.schema_changes.merge_schema import without_internal_metadata
 from slackwater.protocol.schema_changes.replace_schema import replace_schema
-from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.row_count import live_row_counts, total
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.session.settings import SessionSettings, session_zone
@@ -49,13 +49,13 @@ from slackwater.spark.write.store_assignment import stored_columns
 from slackwater.spark.write.table_writer import TableWriter, WriteResult
 from slackwater.sql.lexer import quoted
 from slackwater.transaction.clock import Clock
+from slackwater.transaction.commit.factory import begin
+from slackwater.transaction.commit.transaction import TableTransaction
 from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.commit_validation import validate_not_append_only
-from slackwater.transaction.factory import begin
+from slackwater.transaction.definition import clustering_domain, with_nested_ids
 from slackwater.transaction.rows.file_action_rows import as_removes
 from slackwater.transaction.table.alteration import clustering_columns
-from slackwater.transaction.table.definition import clustering_domain, with_nested_ids
-from slackwater.transaction.transaction import TableTransaction
 
 _CLOCK = Clock()
 # How much of the rows in the shuffle becomes one file.

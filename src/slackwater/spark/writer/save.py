@@ -38,11 +38,11 @@ from slackwater.spark.write.overwrite_scope import whole_table
 from slackwater.spark.write.table_writer import TableWriter
 from slackwater.spark.write.write_command import WriteAttempt, assigned_rows, commit_rows, write_rows
 from slackwater.transaction.clock import Clock
+from slackwater.transaction.commit.factory import begin_table
+from slackwater.transaction.commit.transaction import TableTransaction
 from slackwater.transaction.commit_result import CommitResult
-from slackwater.transaction.factory import begin_table
+from slackwater.transaction.definition import TableDefinition, define_table
 from slackwater.transaction.rows.file_action_rows import as_removes
-from slackwater.transaction.table.definition import TableDefinition, define_table
-from slackwater.transaction.transaction import TableTransaction
 
 _log = logging.getLogger(__name__)
 # A write is repeated from its rows on if a concurrent commit used the same identity values.

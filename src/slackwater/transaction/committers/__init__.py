@@ -1,1 +1,1 @@
-"""Committers: to the file system, through a commit owner, and to a branch."""
+"""Committers: to the file system, through a commit owner, and to a branch of a larger transaction."""

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from slackwater.errors import UnsupportedFeature
-from slackwater.log.commits import ParsedCommit, parsed_commit
+from slackwater.log.files.commits import ParsedCommit, parsed_commit
 from slackwater.log.table import UncommittedVersions
 from slackwater.protocol.actions.commit_info import CommitInfo
 from slackwater.protocol.actions.paths import canonical_path

@@ -10,11 +10,11 @@ from slackwater.log.table import Table
 from slackwater.owner.api.owner_registry import find_owner
 from slackwater.protocol.features.data_format import validate_parquet
 from slackwater.protocol.features.managed_commits import OWNER_NAME, ownership
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.features.table_features import validate_writable
-from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
-from slackwater.transaction.ambient_transaction import is_within, require_not_past
 from slackwater.transaction.committer import Committer
+from slackwater.transaction.committers.ambient_transaction import is_within, require_not_past
 from slackwater.transaction.committers.deferred import DeferringCommitter
 from slackwater.transaction.committers.filesystem import FilesystemCommitter
 from slackwater.transaction.committers.managed import ManagedCommitter

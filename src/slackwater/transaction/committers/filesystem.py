@@ -12,9 +12,9 @@ from contextlib import suppress
 from typing import Any
 
 from slackwater.errors import CommitFailed, CommitUnknown, ObjectExists, StorageError, StorageRefused
-from slackwater.log.bulk_commit import commit_data
-from slackwater.log.commits import ParsedCommit, commits_after, written_commit
-from slackwater.log.segment import list_log
+from slackwater.log.files.bulk_commit import commit_data
+from slackwater.log.files.commits import ParsedCommit, commits_after, written_commit
+from slackwater.log.files.segment import list_log
 from slackwater.protocol.actions.file_names import LOG, commit_path
 from slackwater.storage.store import ChunkedBytes, ObjectStore
 from slackwater.transaction.committer import Committed, Conflict

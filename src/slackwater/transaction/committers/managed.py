@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slackwater.errors import CommitUnknown, MissingCommit, StorageError
-from slackwater.log.commits import ParsedCommit, commits_after, parsed_commit
-from slackwater.log.managed_log import commit_file, read_commits
+from slackwater.log.files.commits import ParsedCommit, commits_after, parsed_commit
+from slackwater.log.files.managed_log import commit_file, read_commits
 from slackwater.owner.api.commits import Commit, CommitConflict, CommitRequest, CommitResponse, OwnershipProposal
 from slackwater.owner.api.owner_registry import OwnedTable
 from slackwater.protocol.features import row_tracking

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.errors import ConcurrentWriteException
-from slackwater.log.segment import LogListing, list_log
+from slackwater.log.files.segment import LogListing, list_log
 from slackwater.protocol.actions.file_names import commit_path
 from slackwater.protocol.actions.paths import canonical_path, canonical_paths
 from slackwater.scan.snapshot import Snapshot

@@ -1,1 +1,1 @@
-"""Conflict detection: the read set, the winning commits, and the commit loop."""
+"""Conflict detection: the winning commits, their rules, and the commit loop."""

@@ -15,8 +15,8 @@ from slackwater.errors import (
     DeltaConcurrentModificationException,
     ProtocolChangedException,
 )
-from slackwater.log.bulk_commit import StreamedActions
-from slackwater.log.commits import ParsedCommit
+from slackwater.log.files.bulk_commit import StreamedActions
+from slackwater.log.files.commits import ParsedCommit
 from slackwater.protocol.actions.commit_info import CommitInfo
 from slackwater.protocol.actions.deletion_vectors import DeletionVectorDescriptor
 from slackwater.scan.snapshot import Snapshot
@@ -25,10 +25,10 @@ from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.committer import Committed, Conflict, TransactionScopedCommitter
 from slackwater.transaction.conflicts.conflicts import ConflictCheck
 from slackwater.transaction.conflicts.isolation import IsolationLevel
-from slackwater.transaction.conflicts.vacuum_age_check import validate_late_files
 from slackwater.transaction.conflicts.winning_commit import WinningCommit
 from slackwater.transaction.rows.vector_files import delete_vector_files
 from slackwater.transaction.staged_transaction import StagedTransaction
+from slackwater.transaction.vacuum_age_check import validate_late_files
 
 MAX_ATTEMPTS = 1000
 _PATIENT_ATTEMPTS = 3

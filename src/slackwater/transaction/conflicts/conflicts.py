@@ -28,14 +28,14 @@ from slackwater.protocol.actions.deletion_vectors import DeletionVectorDescripto
 from slackwater.protocol.actions.files import AddFile
 from slackwater.protocol.actions.paths import canonical_path, canonical_paths
 from slackwater.protocol.features import managed_commits, row_tracking
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.features.table_features import supported_features, validate_writable
-from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.file_pruning import plan
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.conflicts.isolation import IsolationLevel
 from slackwater.transaction.conflicts.metadata_changes import is_tolerated
-from slackwater.transaction.conflicts.row_reads import ConditionRead
 from slackwater.transaction.conflicts.winning_commit import VectorChange, WinningCommit
+from slackwater.transaction.row_reads import ConditionRead
 from slackwater.transaction.rows.row_deletion import FileDeletion
 from slackwater.transaction.rows.vector_files import LoadedVectors
 from slackwater.transaction.staged import ReadSet, StagedActions

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from slackwater.protocol.features.identity_columns import HIGH_WATER_MARK
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.properties.properties import COLUMN_MAPPING_MODE
 from slackwater.protocol.schema.schema import (
     COMMENT,
@@ -18,7 +19,6 @@ from slackwater.protocol.schema.schema import (
     StructField,
     StructType,
 )
-from slackwater.protocol.table_configuration import TableConfiguration
 
 _COLUMN_MAPPING = "delta.columnMapping."
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from slackwater.log.commits import ParsedCommit
-from slackwater.log.file_actions import file_actions
+from slackwater.log.files.commits import ParsedCommit
+from slackwater.log.files.file_actions import file_actions
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol
 from slackwater.protocol.actions.files import AddFile
 from slackwater.protocol.actions.paths import canonical_path

@@ -14,10 +14,10 @@ from typing import Any
 import pyarrow as pa
 
 from slackwater.errors import SlackwaterError
-from slackwater.log.bulk_commit import StreamedActions
-from slackwater.log.file_actions import ADD_SCHEMA
+from slackwater.log.files.bulk_commit import StreamedActions
+from slackwater.log.files.file_actions import ADD_SCHEMA
 from slackwater.protocol.actions.paths import PathEnds, are_distinct_ends, path_ends
-from slackwater.protocol.table_configuration import TableConfiguration
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.transaction.rows.bulk_file_swap import BulkFileSwap, are_plain, as_actions, can_reuse_actions
 
 

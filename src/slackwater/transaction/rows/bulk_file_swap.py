@@ -13,14 +13,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.log.bulk_commit import BulkActions
-from slackwater.log.file_actions import ACTION_SCHEMA, file_keys, one_array
+from slackwater.log.files.bulk_commit import BulkActions
+from slackwater.log.files.file_actions import ACTION_SCHEMA, file_keys, one_array
 from slackwater.protocol.actions.files import AddFile, RemoveFile, num_records_of
 from slackwater.protocol.actions.partition_values import parse_partition_column
 from slackwater.protocol.actions.paths import are_distinct, canonical_paths
 from slackwater.protocol.features import iceberg_compat, row_tracking
 from slackwater.protocol.features.column_mapping import physical_schema
-from slackwater.protocol.table_configuration import TableConfiguration
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.rows.file_action_rows import as_adds, as_removes
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from slackwater.log.file_actions import ADD_SCHEMA
+from slackwater.log.files.file_actions import ADD_SCHEMA
 from slackwater.protocol.actions.deletion_vectors import DeletionVectorDescriptor
 from slackwater.protocol.actions.files import AddFile, RemoveFile
 

@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow.compute as pc
 
 from slackwater.errors import CorruptTable, SlackwaterError
-from slackwater.log.managed_log import read_commits
-from slackwater.log.segment import CommitFile
+from slackwater.log.files.managed_log import read_commits
+from slackwater.log.files.segment import CommitFile
 from slackwater.log.table import Table
 from slackwater.protocol.actions.actions import DomainMetadata, parse_actions
 from slackwater.protocol.actions.files import num_records_of

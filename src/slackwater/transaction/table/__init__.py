@@ -1,1 +1,1 @@
-"""Table definitions: creation, alteration and removal of features."""
+"""Changes of a table: the public transaction, alteration, removal of features."""

@@ -21,6 +21,7 @@ from slackwater.protocol.features.identity_columns import is_identity, synchroni
 from slackwater.protocol.features.managed_commits import validate_not_by_hand
 from slackwater.protocol.features.protocol_upgrade import with_features, with_required_features, with_versions
 from slackwater.protocol.features.sql_columns import missing_columns
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.features.write_expressions import checks
 from slackwater.protocol.properties.properties import (
     COLUMN_MAPPING_MODE,
@@ -31,13 +32,12 @@ from slackwater.protocol.properties.properties import (
 )
 from slackwater.protocol.schema.column_paths import format_column_path
 from slackwater.protocol.schema.schema import StructType, schema_to_json
-from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
 from slackwater.stats.file_stats import ColumnStats, StatsColumns
 from slackwater.stats.stats_columns import validate_stats_columns
+from slackwater.transaction.commit.transaction import TableTransaction
 from slackwater.transaction.commit_result import CommitResult
-from slackwater.transaction.table.definition import ColumnName, clustering_domain, with_nested_ids
-from slackwater.transaction.transaction import TableTransaction
+from slackwater.transaction.definition import ColumnName, clustering_domain, with_nested_ids
 
 SYSTEM_DOMAIN_PREFIX = "delta."
 

@@ -15,9 +15,9 @@ from dataclasses import replace
 import pyarrow.compute as pc
 
 from slackwater.errors import InvalidArgument, OperationNotAllowed
-from slackwater.log.checkpoints.last_checkpoint import write_last_checkpoint
 from slackwater.log.checkpoints.write_checkpoint import write_checkpoint
-from slackwater.log.files.cleanup import delete_versions_before
+from slackwater.log.cleanup import delete_versions_before
+from slackwater.log.files.last_checkpoint import write_last_checkpoint
 from slackwater.log.history import format_ms
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata
 from slackwater.protocol.features import clustering, managed_commits, row_tracking
@@ -36,8 +36,8 @@ from slackwater.protocol.schema.schema import schema_to_json
 from slackwater.protocol.schema.type_widening import widened_columns, without_type_changes
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.clock import Clock
+from slackwater.transaction.commit.factory import begin
 from slackwater.transaction.commit_result import CommitResult
-from slackwater.transaction.factory import begin
 from slackwater.transaction.table.alteration import parameter_text
 
 _DAY_MS = 24 * 3600 * 1000

@@ -12,11 +12,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from slackwater.errors import InvalidArgument
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.features.write_expressions import WriteExpressions
 from slackwater.protocol.schema.column_paths import has_path, parse_column_path
 from slackwater.protocol.schema.schema import ArrayType, ColumnPath, MapType, StructField, StructType
 from slackwater.protocol.schema_changes.alter_column import widenings
-from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.spark.dml.assignments import (
     Expression,
     assigned_columns,

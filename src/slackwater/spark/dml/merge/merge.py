@@ -43,7 +43,7 @@ from slackwater.spark.session.classic_connect import alias_of
 from slackwater.spark.write.alignment import aligned_column, is_aligned, null_column
 from slackwater.spark.write.schema_evolution import evolved_table
 from slackwater.transaction.commit_result import CommitResult
-from slackwater.transaction.conflicts.row_reads import RowsRead
+from slackwater.transaction.row_reads import RowsRead
 
 
 @dataclass(frozen=True)

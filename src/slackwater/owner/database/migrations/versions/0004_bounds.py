@@ -1,4 +1,4 @@
-"""Who opened a transaction at a served owner, by the name of the token; and what of a table no commit changes."""
+"""The token that opened a transaction, by name, and the table properties pinned by the owner."""
 
 from __future__ import annotations
 

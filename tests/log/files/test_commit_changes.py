@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from slackwater.log.commit_changes import CommitChanges, commit_changes
+from slackwater.log.files.commit_changes import CommitChanges, commit_changes
 
 
 def info(operation: str, **metrics: Any) -> dict[str, Any]:

@@ -7,9 +7,9 @@ import pytest
 from slackwater.errors import CorruptTable, InvalidSchema
 from slackwater.protocol.actions.actions import NO_COLUMNS, Metadata, Protocol
 from slackwater.protocol.features.column_mapping import ID, NAME, NONE
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.properties.properties import COLUMN_MAPPING_MODE
 from slackwater.protocol.schema.schema import LONG, STRING, StructField, StructType, schema_to_json
-from slackwater.protocol.table_configuration import TableConfiguration
 
 MAPPED = Protocol(2, 5)
 ONE = StructType((StructField("id", LONG),))

@@ -9,10 +9,10 @@ import pytest
 
 from slackwater.errors import UnsupportedFeature
 from slackwater.protocol.actions.actions import Metadata, Protocol
-from slackwater.protocol.features.allowed_functions import require_known_functions
+from slackwater.protocol.allowed_functions import require_known_functions
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.features.write_expressions import row_rules
 from slackwater.protocol.schema.schema import CURRENT_DEFAULT, GENERATION_EXPRESSION, INVARIANTS
-from slackwater.protocol.table_configuration import TableConfiguration
 
 PROTOCOL = Protocol(1, 7, None, ("generatedColumns", "allowColumnDefaults", "checkConstraints", "invariants"))
 

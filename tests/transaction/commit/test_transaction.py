@@ -25,7 +25,7 @@ from slackwater.log.table import Table
 from slackwater.predicate.predicate import Constant
 from slackwater.protocol.actions.actions import Protocol
 from slackwater.protocol.actions.files import RemoveFile
-from slackwater.protocol.table_configuration import TableConfiguration
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage import open_store
 from slackwater.transaction.committers.factory import committer_for

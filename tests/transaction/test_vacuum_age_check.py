@@ -14,8 +14,8 @@ from slackwater.log.table import Table
 from slackwater.maintenance.vacuum import VacuumRequest, vacuum
 from slackwater.protocol.actions.files import AddFile
 from slackwater.scan.snapshot import Snapshot
-from slackwater.transaction.conflicts.running_vacuum import END, SIGN, SPARES, START
-from slackwater.transaction.factory import begin as begin_on
+from slackwater.transaction.commit.factory import begin as begin_on
+from slackwater.transaction.running_vacuum import END, SIGN, SPARES, START
 from tests.lake.test_transaction import Kit
 from tests.maintenance.aged import HOUR_MS, AgedTable
 from tests.transaction.tables import VECTORS, StepStore, add, begin, delete_rows, live

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from slackwater.errors import CorruptLog, InvalidArgument, MissingCommit, UnsupportedFeature
-from slackwater.log.files.compaction import compact_log
+from slackwater.log.compaction import compact_log
 from slackwater.log.snapshot import LogSnapshot
 from tests.examples import examples
 from tests.log.tables import (

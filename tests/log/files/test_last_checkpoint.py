@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from slackwater.log.checkpoints.last_checkpoint import (
+from slackwater.log.files.last_checkpoint import (
     LAST_CHECKPOINT,
     CheckpointInfo,
     LastCheckpoint,

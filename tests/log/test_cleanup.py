@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from slackwater.errors import CorruptTable, MissingCommit, StorageError, UnsupportedFeature, VersionNotFound
 from slackwater.log.checkpoints.write_checkpoint import CheckpointLayout, write_checkpoint
-from slackwater.log.files.checksum_totals import checksum_of
-from slackwater.log.files.cleanup import LogCleanup, clean_up_log, delete_versions_before
-from slackwater.log.files.compaction import compact_log
+from slackwater.log.checksum_totals import checksum_of
+from slackwater.log.cleanup import LogCleanup, clean_up_log, delete_versions_before
+from slackwater.log.compaction import compact_log
 from slackwater.log.files.version_checksum import write_version_checksum
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.protocol.actions.file_names import checkpoint_name, commit_name, crc_name, staged_commit_name

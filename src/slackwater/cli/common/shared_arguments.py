@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from slackwater.cli.key_value_options import key_values
-from slackwater.cli.render import Form
+from slackwater.cli.common.key_value_options import key_values
+from slackwater.cli.common.render import Form
 from slackwater.errors import InvalidArgument
 from slackwater.log.history import to_ms
 from slackwater.scan.snapshot import Snapshot

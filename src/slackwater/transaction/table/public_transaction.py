@@ -30,12 +30,12 @@ from slackwater.protocol.schema.schema import StructType
 from slackwater.scan.public_snapshot import Snapshot as PublicSnapshot
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.clock import Clock
+from slackwater.transaction.commit.factory import begin, begin_table
+from slackwater.transaction.commit.transaction import TableTransaction
 from slackwater.transaction.commit_result import CommitResult
-from slackwater.transaction.factory import begin, begin_table
+from slackwater.transaction.definition import TableDefinition, define_table
 from slackwater.transaction.rows.file_action_rows import REMOVE_COLUMNS, as_removes
 from slackwater.transaction.table.alteration import validate_user_domain
-from slackwater.transaction.table.definition import TableDefinition, define_table
-from slackwater.transaction.transaction import TableTransaction
 
 
 class Transaction:

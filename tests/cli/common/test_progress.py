@@ -8,7 +8,7 @@ import threading
 import pytest
 from rich.console import Console
 
-from slackwater.cli.progress import working
+from slackwater.cli.common.progress import working
 from slackwater.html.switch import VARIABLE
 
 

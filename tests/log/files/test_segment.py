@@ -8,7 +8,7 @@ import pytest
 
 from slackwater.errors import InvalidArgument, MissingCommit, TableNotFound, VersionNotFound
 from slackwater.log.checkpoints.write_checkpoint import write_checkpoint
-from slackwater.log.segment import load_segment
+from slackwater.log.files.segment import load_segment
 from slackwater.log.snapshot import LogSnapshot
 from tests.log.tables import DEFAULT, SpyStore, TableLog, add, checkpoint_metadata, facts, paths
 

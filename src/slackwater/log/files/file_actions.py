@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.errors import CorruptLog
-from slackwater.log.bulk_commit import BulkActions
+from slackwater.log.files.bulk_commit import BulkActions
 from slackwater.protocol.actions.paths import canonical_paths
 
 STRING_MAP = pa.map_(pa.string(), pa.string())

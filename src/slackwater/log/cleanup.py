@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from slackwater.errors import CorruptCheckpoint, TimestampOutOfRange, UnsupportedFeature
-from slackwater.log.checkpoints.checkpoint import SIDECARS, count_rows, open_checkpoint, sidecar_paths
+from slackwater.log.files.checkpoint import SIDECARS, count_rows, open_checkpoint, sidecar_paths
+from slackwater.log.files.segment import LogListing, list_log
 from slackwater.log.history import CommitHistory
-from slackwater.log.segment import LogListing, list_log
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.protocol.actions.file_names import COMMITS_DIRECTORY, LOG, LogFileKind, commit_name, parse_log_file
 from slackwater.protocol.properties.properties import ENABLE_EXPIRED_LOG_CLEANUP, LOG_RETENTION

@@ -10,7 +10,7 @@ from contextlib import suppress
 import orjson
 
 from slackwater.errors import CorruptLog, InvalidArgument, ObjectExists, ObjectNotFound, UnsupportedFeature
-from slackwater.log.reconciliation import STATEFUL, Action, reconcile
+from slackwater.log.files.reconciliation import STATEFUL, Action, reconcile
 from slackwater.protocol.actions.actions import parse_commit
 from slackwater.protocol.actions.file_names import LOG, commit_name, compacted_name
 from slackwater.storage.conditional_puts import put_assuming_single_writer

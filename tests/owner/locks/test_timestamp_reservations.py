@@ -9,14 +9,14 @@ import pytest
 from sqlalchemy import Connection
 
 from slackwater.owner.database.database import Database
-from slackwater.owner.state.clock import LEASE_MS
-from slackwater.owner.state.timestamp_reservations import (
+from slackwater.owner.locks.timestamp_reservations import (
     TimestampReservation,
     active_reservations,
     release,
     renew,
     reserve,
 )
+from slackwater.owner.state.clock import LEASE_MS
 
 NOW = 1_700_000_000_000
 

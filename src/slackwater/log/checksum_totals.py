@@ -12,14 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.errors import CorruptLog, InvalidArgument
-from slackwater.log.bulk_commit import BulkActions, LargeActionSequence, StreamedActions, small_actions
-from slackwater.log.file_actions import file_actions, file_keys, not_among, total_size
+from slackwater.log.files.bulk_commit import BulkActions, LargeActionSequence, StreamedActions, small_actions
+from slackwater.log.files.file_actions import file_actions, file_keys, not_among, total_size
+from slackwater.log.files.reconciliation import Action, file_key
 from slackwater.log.files.version_checksum import VersionChecksum, is_size, text_or_none
-from slackwater.log.reconciliation import Action, file_key
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from slackwater.protocol.features.in_commit_timestamps import is_enabled
-from slackwater.protocol.table_configuration import TableConfiguration
+from slackwater.protocol.features.table_configuration import TableConfiguration
 
 # Longer lists are omitted, because the file is written and read with every commit.
 _MOST_LISTED = 100

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from slackwater.log.table import Table
-from slackwater.protocol.table_configuration import TableConfiguration
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.clock import Clock
+from slackwater.transaction.commit.transaction import TableTransaction
 from slackwater.transaction.committers.factory import committer_for
-from slackwater.transaction.table.definition import TableActions
-from slackwater.transaction.transaction import TableTransaction
+from slackwater.transaction.definition import TableActions
 
 
 def begin(

@@ -25,6 +25,7 @@ from slackwater.protocol.features.protocol_upgrade import (
     with_versions,
 )
 from slackwater.protocol.features.sql_columns import is_generated, missing_columns, read_columns
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.properties.properties import (
     COLUMN_MAPPING_MODE,
     CONSTRAINT_PREFIX,
@@ -43,7 +44,6 @@ from slackwater.protocol.schema_changes.column_names import (
     validate_column_types,
     validate_partition_columns,
 )
-from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.stats.stats_columns import validate_stats_columns
 
 ColumnName = tuple[str, ...]

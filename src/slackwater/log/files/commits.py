@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from slackwater.errors import ObjectNotFound
-from slackwater.log.bulk_commit import Action, LargeActionSequence
-from slackwater.log.segment import CommitFile
+from slackwater.log.files.bulk_commit import Action, LargeActionSequence
+from slackwater.log.files.segment import CommitFile
 from slackwater.protocol.actions.actions import parse_commit
 from slackwater.protocol.actions.file_names import commit_path
 from slackwater.storage.store import ChunkedBytes, ObjectStore

@@ -14,7 +14,7 @@ from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.existence import missing_files
 from slackwater.storage.path_guard import resolve_files
 from slackwater.transaction.clock import Clock
-from slackwater.transaction.conflicts.running_vacuum import require_no_vacuum, vacuums_at_work
+from slackwater.transaction.running_vacuum import require_no_vacuum, vacuums_at_work
 from slackwater.transaction.staged import StagedActions
 
 _LATE_MS = 3_600_000

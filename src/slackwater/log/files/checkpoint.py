@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from slackwater.errors import CorruptCheckpoint, CorruptLog, ObjectNotFound
-from slackwater.log.file_actions import ADD_SCHEMA, REMOVE_SCHEMA, file_actions, select_rows
-from slackwater.log.segment import CheckpointFiles
+from slackwater.log.files.file_actions import ADD_SCHEMA, REMOVE_SCHEMA, file_actions, select_rows
+from slackwater.log.files.segment import CheckpointFiles
 from slackwater.protocol.actions.actions import parse_actions
 from slackwater.protocol.actions.file_names import LOG
 from slackwater.storage.parquet_footer import RowGroup, open_parquet

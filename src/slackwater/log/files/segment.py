@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import PurePosixPath
 
 from slackwater.errors import MissingCommit, StorageError, TableNotFound, VersionNotFound
-from slackwater.log.checkpoints.last_checkpoint import LastCheckpoint, read_last_checkpoint
+from slackwater.log.files.last_checkpoint import LastCheckpoint, read_last_checkpoint
 from slackwater.protocol.actions.file_names import (
     COMMITS_DIRECTORY,
     LOG,

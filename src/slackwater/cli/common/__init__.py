@@ -1,0 +1,1 @@
+"""Arguments, output and progress that commands share."""

@@ -1,0 +1,1 @@
+"""Transactions on one table: begin, stage, commit."""
