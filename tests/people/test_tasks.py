@@ -23,8 +23,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "what-people-do.md"
 INTRODUCTION = """\
 # What people do in a week
 
-Tasks as they are written for delta-spark, each run by a test that looks at the result, and the same lines by
-delta-spark itself.
+This page lists common tasks, written for delta-spark. A test runs each task with Slackwater and checks its result.
+Another test runs the same lines with delta-spark. The column *lines* is the number of lines of code.
 
 | task | lines | by delta-spark |
 |-|-|-|
@@ -32,10 +32,12 @@ delta-spark itself.
 MISTAKES = """
 ## What people get wrong
 
-Mistakes of readers, writers, changes, lakes, of Python without Spark and of users without rights are made by tests,
-too: each is answered by one sentence that says what is wrong, where, and what to do, and nothing is written. These ones
-Spark answers in its own words, for it sees them before anything of this package is called, or while its tasks cast a
-value:
+Tests also make common mistakes: in reads, writes, changes of rows, lakes, Python without Spark, missing permissions.
+Each mistake raises an error with one sentence. The sentence names the problem, its location and the remedy. Nothing is
+written.
+
+Spark itself reports the following mistakes, in its own words. It detects them before it calls Slackwater, or while its
+tasks cast a value:
 
 """
 MODULES = (test_mistakes_of_reads, test_mistakes_of_writes, test_mistakes_of_changes)
