@@ -47,22 +47,22 @@ _CALLED = {"PublicSnapshot": "Snapshot"}
 INTRODUCTION = """\
 # Columns
 
-The columns of the frames and Arrow tables that calls answer with, in their order. Sizes are in bytes; numbers whose
-names end in `Ms`, and times of files, in milliseconds since the epoch.
+This page lists the columns of returned DataFrames and Arrow tables, in their order. Sizes are in bytes. Numbers with a
+name ending in `Ms` are in milliseconds since the epoch. File times have the same unit.
 """
 ANSWERS: dict[str, tuple[str, spark_types.StructType | pa.Schema]] = {
     "HISTORY_SCHEMA": ("`DeltaTable.history`, a row for each commit", HISTORY_SCHEMA),
     "DETAIL_SCHEMA": ("`DeltaTable.detail`, one row", DETAIL_SCHEMA),
     "MERGE_RESULT": ("`DeltaMergeBuilder.execute`, one row", MERGE_RESULT),
     "RESULT": ("`executeCompaction`, `executeZOrderBy` and `applyPurge`, one row", RESULT),
-    "VACUUM_RESULT": ("`DeltaTable.vacuum`: the table's root, of a dry run the files", VACUUM_RESULT),
+    "VACUUM_RESULT": ("`DeltaTable.vacuum`: the table's root; for a dry run the files", VACUUM_RESULT),
     "RESTORE_RESULT": ("`restoreToVersion` and `restoreToTimestamp`, one row", RESTORE_RESULT),
     "CLONE_RESULT": ("`CREATE TABLE … SHALLOW CLONE` in SQL, one row", CLONE_RESULT),
     "LAKE_HISTORY_SCHEMA": ("`Lake.history`, a row for each transaction", LAKE_HISTORY_SCHEMA),
     "LAKE_RESTORE_RESULT": ("`Lake.restore`, a row for each table", LAKE_RESTORE_RESULT),
     "LAKE_CLONE_RESULT": ("`Lake.clone`, a row for each table", LAKE_CLONE_RESULT),
     "ADD_SCHEMA": ("`Snapshot.files`, a row for each live file", ADD_SCHEMA),
-    "REMOVE_SCHEMA": ("`Snapshot.tombstones`, a row for each file that was removed", REMOVE_SCHEMA),
+    "REMOVE_SCHEMA": ("`Snapshot.tombstones`, a row for each removed file", REMOVE_SCHEMA),
 }
 
 
