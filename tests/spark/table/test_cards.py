@@ -21,7 +21,7 @@ def _words(shown: Any) -> str:
 
 def _no_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever needs a frame from now on fails."""
-    for place in ("slackwater.spark.table.table.load_table", "slackwater.spark.table.table.answer"):
+    for place in ("slackwater.spark.table.table.load_table", "slackwater.spark.table.table.result_frame"):
         monkeypatch.setattr(place, None)
 
 
