@@ -289,7 +289,7 @@ def test_the_gate_is_the_only_way_out_of_the_root() -> None:
     stores = {"open.py", "path_guard.py", "store.py", "local_store.py", "obstore_store.py"}
     others = [path for path in package.rglob("*.py") if not (path.parent.name == "storage" and path.name in stores)]
     # The checkpoint of a query is found above a place that its user names, no log.
-    allowed = {"store.at(": ["streams/checkpoint_location.py"]}
+    allowed = {"store.at(": ["streams/schema_log.py"]}
     checks = ["checked_data_path(", "checked_relative_path("]
     allowed |= {name: ["protocol/actions/paths.py"] for name in checks}
     for name in (".at(place", "store.at(", "holder.at(", *checks):

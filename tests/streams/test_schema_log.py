@@ -16,11 +16,10 @@ from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.schema_changes.alter_columns import rename_column
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.open import open_store
-from slackwater.streams.checkpoint_location import source_place
 from slackwater.streams.offsets import BEHIND_SCHEMA_CHANGE, SCHEMA_CHANGE, SourceOffset
 from slackwater.streams.options import StreamOptions
 from slackwater.streams.schema_changes import AllowedSchemaChanges, require_unblocked
-from slackwater.streams.schema_log import SchemaLog
+from slackwater.streams.schema_log import SchemaLog, source_place
 from slackwater.streams.source import TableSource
 from slackwater.transaction.commit.factory import begin
 from slackwater.transaction.table.alteration import set_properties

@@ -6,17 +6,19 @@ import datetime as dt
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar
 
+import pyarrow as pa
 from typing_extensions import Self
 
+from slackwater.errors import InvalidArgument
 from slackwater.log.files.file_actions import ADD_SCHEMA
 from slackwater.predicate.predicate import Predicate
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.properties.properties import TableProperties
 from slackwater.protocol.schema.schema import StructType
-from slackwater.scan.dataframe_conversion import duckdb_relation, pandas_frame, polars_frame
 
 if TYPE_CHECKING:
     import duckdb
@@ -302,3 +304,32 @@ class Snapshot(ABC):
     def __dir__(self) -> Iterable[str]:
         # Completion in notebooks lists only the public interface.
         return dir(Snapshot)
+
+
+def polars_frame(rows: pa.Table) -> pl.DataFrame:
+    """Return the rows in a Polars DataFrame. Raises InvalidArgument if Polars is not installed."""
+    return _imported("polars").from_arrow(rows)  # type: ignore[no-any-return]
+
+
+def pandas_frame(rows: pa.Table) -> pd.DataFrame:
+    """Return the rows in a pandas DataFrame. Raises InvalidArgument if pandas is not installed."""
+    _imported("pandas")
+    return rows.to_pandas()
+
+
+def duckdb_relation(rows: pa.Table, connection: duckdb.DuckDBPyConnection | None) -> duckdb.DuckDBPyRelation:
+    """Return the rows in a relation of `connection`, or of DuckDB's default connection if None.
+
+    Raises InvalidArgument if DuckDB is not installed.
+    """
+    maker = _imported("duckdb") if connection is None else connection
+    return maker.from_arrow(rows)
+
+
+def _imported(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        raise InvalidArgument(f"{name} is not installed: pip install {name}") from error

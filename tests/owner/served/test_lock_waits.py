@@ -21,8 +21,8 @@ from slackwater.owner.api.transactions import (
 )
 from slackwater.owner.api.transactions import TransactionResponse as Response
 from slackwater.owner.served.client.http_owner import HttpOwner
-from slackwater.owner.served.priority_transactions import LockHolders
 from slackwater.owner.served.settings import ServedSettings
+from slackwater.owner.served.transaction_routes import LockHolders
 from slackwater.owner.served.worker_pools import WorkerPools
 from tests.owner.served.memory_owner import MemoryOwner
 from tests.owner.served.serving import commit_request, new_id, served, taken

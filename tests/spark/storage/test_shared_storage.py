@@ -17,7 +17,7 @@ from slackwater import DeltaTable, Snapshot, errors
 from slackwater.spark.session.classic_connect import is_connect, new_observation, observed
 from slackwater.spark.storage import shared_storage
 from slackwater.spark.storage.shared_storage import require_shared
-from slackwater.spark.write.files import row_count_check
+from slackwater.spark.write.files import data_files
 from slackwater.storage.local_store import LocalObjectStore
 from slackwater.storage.open import open_store
 from slackwater.storage.store import ObjectMeta, ObjectStore
@@ -94,7 +94,7 @@ def test_a_place_without_any_trace_of_the_job_is_another_place(
 def test_rows_are_counted_again_where_no_word_of_the_count_comes(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lose: Callable[[Callable[[Path], None]], None]
 ) -> None:
-    monkeypatch.setattr(row_count_check, "observed", lambda observation, name: None)
+    monkeypatch.setattr(data_files, "observed", lambda observation, name: None)
     path = tmp_path / "t"
     save(spark.range(0, 10, 1, 2), path)
     assert rows(read(spark, path)) == [(n,) for n in range(10)]
@@ -117,7 +117,7 @@ def test_frames_of_every_shape_are_counted_as_they_are_written(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[int | None] = []
-    monkeypatch.setattr(row_count_check, "observed", lambda *given: told.append(observed(*given)) or told[-1])
+    monkeypatch.setattr(data_files, "observed", lambda *given: told.append(observed(*given)) or told[-1])
     ids = spark.range(0, 40, 1, 4).selectExpr("id", "id % 3 as p")
     users = new_observation(spark)
     frames = {

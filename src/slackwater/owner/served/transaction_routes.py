@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import OrderedDict
 from dataclasses import replace
 from typing import Annotated
 
@@ -21,7 +22,6 @@ from slackwater.owner.api.transactions import (
     Vote,
 )
 from slackwater.owner.served.admission import signed
-from slackwater.owner.served.priority_transactions import LockHolders
 from slackwater.owner.served.request_observer import observation
 from slackwater.owner.served.responses import json_response
 from slackwater.owner.served.routes import BODY, COMMIT, TABLE, Service, answer, route
@@ -42,6 +42,7 @@ from slackwater.owner.served.wire.calls import (
 from slackwater.owner.served.wire.queries import CutQuery
 
 TxnId = Annotated[str, Path(pattern=ID_PATTERN, description="The transaction's UUID.")]
+_MOST = 65_536
 
 
 def add_transactions(router: APIRouter, service: Service) -> None:
@@ -204,3 +205,28 @@ def _note(request: Request, outcome: TransactionResponse | TransactionConflict) 
     if isinstance(outcome, TransactionResponse):
         versions = {table_id: done.commit.version for table_id, done in outcome.commits.items()}
         observation(request.scope).versions.update(versions)
+
+
+class LockHolders:
+    """Ids of active transactions with lock requests at this server, limited to the latest `most`.
+
+    A commit of a forgotten transaction still works, but has no priority.
+    """
+
+    def __init__(self, most: int = _MOST) -> None:
+        self._most = most
+        self._ids: OrderedDict[str, None] = OrderedDict()
+
+    def __contains__(self, txn_id: str) -> bool:
+        return txn_id in self._ids
+
+    def add(self, txn_id: str) -> None:
+        """Add a transaction, because other transactions may wait for it."""
+        self._ids[txn_id] = None
+        self._ids.move_to_end(txn_id)
+        if len(self._ids) > self._most:
+            self._ids.popitem(last=False)
+
+    def remove(self, txn_id: str) -> None:
+        """Remove an ended transaction."""
+        self._ids.pop(txn_id, None)

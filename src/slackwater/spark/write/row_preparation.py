@@ -16,10 +16,10 @@ from slackwater.errors import InvalidArgument
 from slackwater.protocol.features.identity_columns import IdentityColumn
 from slackwater.protocol.features.sql_columns import read_columns
 from slackwater.protocol.features.write_expressions import GeneratedColumn, WriteExpressions
-from slackwater.protocol.schema.schema import STRING, StructField, StructType
+from slackwater.protocol.schema.char_varchar import text_limits, text_type
+from slackwater.protocol.schema.schema import STRING, ArrayType, ColumnPath, DataType, MapType, StructField, StructType
 from slackwater.spark.session.types import from_spark_schema, to_spark_type
 from slackwater.spark.write.alignment import aligned_column, is_aligned, null_column
-from slackwater.spark.write.char_varchar_checks import length_checks
 from slackwater.spark.write.identity_values import identity_values, with_bounded_partitions
 from slackwater.spark.write.row_checks import (
     CheckedRows,
@@ -194,3 +194,36 @@ def _rule_checks(
 def _shown(sql: str, schema: StructType) -> tuple[str, ...]:
     """Return the top-level columns read by `sql`, for messages."""
     return tuple(dict.fromkeys(path[0] for path in sorted(read_columns(sql, schema))))
+
+
+def length_checks(schema: StructType) -> list[RowCheck]:
+    """Return the length checks for rows of a table with this schema."""
+    checks = []
+    for column in schema:
+        limits = text_limits(column)
+        if limits:
+            lengths = {path: int(kind[kind.index("(") + 1 : -1]) for path, kind in limits.items()}
+            holds = _fits(F.col(quoted(column.name)), column.type, lengths, ())
+            says = f"the length of column {column.name}, {text_type(column)},"
+            checks.append(RowCheck(says, holds, (column.name,), "DELTA_EXCEED_CHAR_VARCHAR_LIMIT"))
+    return checks
+
+
+def _fits(value: Column, kind: DataType, lengths: Mapping[ColumnPath, int], path: ColumnPath) -> Column:
+    """Return whether no text in `value` exceeds its limit in `lengths`."""
+    holds = F.lit(True)
+    if not any(at[: len(path)] == path for at in lengths):
+        return holds
+    if path in lengths:
+        holds = F.char_length(value) <= F.lit(lengths[path])
+    elif isinstance(kind, ArrayType):
+        element = kind.element_type
+        holds = F.forall(value, lambda each: _fits(each, element, lengths, (*path, "element")))
+    elif isinstance(kind, MapType):
+        key, item = kind.key_type, kind.value_type
+        keys = F.forall(F.map_keys(value), lambda each: _fits(each, key, lengths, (*path, "key")))
+        holds = keys & F.forall(F.map_values(value), lambda each: _fits(each, item, lengths, (*path, "value")))
+    elif isinstance(kind, StructType):
+        for part in kind:
+            holds = holds & _fits(value.getField(part.name), part.type, lengths, (*path, part.name))
+    return value.isNull() | holds

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from slackwater import DeltaTable, Snapshot, errors
 from slackwater.protocol.properties.properties import WRITE_PARTITION_COLUMNS
-from slackwater.spark.write.files import failed_write_cleanup
+from slackwater.spark.write.files import staging
 from slackwater.spark.write.files.staging import _remove
 from tests.spark.written import actions, data_files, listing, read, rows, save
 
@@ -402,7 +402,7 @@ def test_what_a_task_writes_after_its_job_failed_is_taken_away_too(
             (left / "rows").mkdir(parents=True, exist_ok=True)
             (left / "rows" / str(late.pop())).write_text("x")
 
-    monkeypatch.setattr(failed_write_cleanup, "time", SimpleNamespace(sleep=late_task))
-    failed_write_cleanup.remove_until_quiet(partial(_remove, left, False))
+    monkeypatch.setattr(staging, "time", SimpleNamespace(sleep=late_task))
+    staging.remove_until_quiet(partial(_remove, left, False))
     assert not late
     assert not left.exists()

@@ -31,15 +31,14 @@ from slackwater.protocol.actions.partition_values import (
 from slackwater.protocol.actions.paths import canonical_path, encode_path
 from slackwater.protocol.features.column_mapping import FIELD_ID, NONE, physical_name, physical_schema
 from slackwater.protocol.schema.schema import VOID, DataType, StructField, StructType, nullable_type
-from slackwater.spark.session.classic_connect import writer_failure
+from slackwater.spark.session.classic_connect import new_observation, observed, writer_failure
 from slackwater.spark.session.temporary_settings import with_settings
 from slackwater.spark.session.types import PARQUET_FIELD_ID, to_spark_type
 from slackwater.spark.storage.locations import DataLocations
 from slackwater.spark.storage.row_transport import RowTransport, choose_transport, served_to_spark
-from slackwater.spark.storage.shared_storage import require_shared
+from slackwater.spark.storage.shared_storage import WHAT_TO_DO, not_shared, require_shared
 from slackwater.spark.write.files.arrow_files import write_arrow_files
 from slackwater.spark.write.files.local_files import write_local_files
-from slackwater.spark.write.files.row_count_check import CountedRows
 from slackwater.spark.write.files.staging import Staging, staging_for
 from slackwater.sql.lexer import quoted
 from slackwater.stats.footers import StatsLeaves, parquet_footer, stats_of_footer
@@ -60,6 +59,7 @@ WRITE_SETTINGS = {
     "spark.sql.parquet.fieldId.write.enabled": "true",
 }
 """Session settings during the write of files."""
+_ROWS = "rows"
 
 
 @dataclass(frozen=True)
@@ -390,3 +390,35 @@ def _finish(
     staging.keep(meta.path, path)
     written.adds.append(add)
     return int(footer.num_rows)
+
+
+class CountedRows:
+    """The rows of a frame, counted by the tasks that write them. Write the attribute `frame` once.
+
+    The count arrives at the end of the job, from the successful task attempts only. Repeated or speculative attempts do
+    not change it. The count is independent of files, so the check detects any lost file.
+    """
+
+    def __init__(self, frame: DataFrame) -> None:
+        self._plain = frame
+        self._observation = new_observation(frame.sparkSession)
+        self.frame = frame.observe(self._observation, F.count(F.lit(1)).alias(_ROWS))
+
+    def require(self, found: int, where: str, left_anything: bool) -> None:
+        """Raise StorageError if the files hold `found` rows, and Spark counted another number.
+
+        `left_anything`: whether the job left any file. If it left none, Spark wrote to another location, and the error
+        is StorageRefused.
+        """
+        counted = observed(self._observation, _ROWS)
+        if counted is None:
+            # A listener's event was dropped or late. This count may wrongly reject rows that differ between runs.
+            counted = self._plain.count()
+        if counted == found:
+            return
+        if not left_anything:
+            raise not_shared(where, f"a place of its own to write {counted} rows to")
+        raise StorageError(
+            f"{where}: Spark wrote {counted} rows, and the files that this process finds there hold {found}: nothing "
+            f"was committed; {WHAT_TO_DO}; where that is so, look for what removes files there, and repeat it"
+        )
