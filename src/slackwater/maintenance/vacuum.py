@@ -20,7 +20,6 @@ from slackwater.maintenance.referenced_files import dereferenced_files, files_le
 from slackwater.maintenance.vacuum_candidates import abandoned_directories, abandoned_files, below_root, unneeded_files
 from slackwater.maintenance.vacuum_markers import ReferencedFiles, VacuumLogging, VacuumMarkers
 from slackwater.protocol.actions.file_names import LOG
-from slackwater.protocol.features.table_features import validate_writable
 from slackwater.protocol.properties.properties import DELETED_FILE_RETENTION
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import ObjectMeta, ObjectStore
@@ -100,7 +99,7 @@ def vacuum(
     clock = clock or Clock()
     snapshot = Snapshot.open(table)
     # Always validate. This also implements `vacuumProtocolCheck`.
-    validate_writable(snapshot.protocol, table.root_url)
+    snapshot.configuration.require_writable(table.root_url)
     asked_ms = _retention_ms(snapshot, request)
     cutoff_ms = clock.now_ms() - asked_ms
     plan = _plan(snapshot, request, cutoff_ms, clock)

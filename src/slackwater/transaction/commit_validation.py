@@ -19,10 +19,8 @@ from slackwater.protocol.actions.partition_values import parse_partition_column
 from slackwater.protocol.actions.paths import canonical_path, canonical_paths
 from slackwater.protocol.features import iceberg_compat, managed_commits, row_tracking
 from slackwater.protocol.features.column_mapping import NONE, physical_schema
-from slackwater.protocol.features.data_format import validate_parquet
 from slackwater.protocol.features.protocol_upgrade import validate_feature_combination, with_required_features
 from slackwater.protocol.features.table_configuration import TableConfiguration
-from slackwater.protocol.features.table_features import validate_writable
 from slackwater.protocol.properties.properties import (
     APPEND_ONLY,
     COLUMN_MAPPING_MODE,
@@ -45,14 +43,12 @@ def prepare(staged: StagedActions, before: Snapshot | None, clock: Clock) -> Non
     """
     where = before.store.root_url if before else "the new table"
     if before is not None:
-        validate_writable(before.protocol, where)
-        validate_parquet(before.metadata, where)
+        before.configuration.require_writable(where)
     staged.validate_single_entry()
     _complete_metadata(staged, before, clock)
     table = _table_after(staged, before)
     _validate_exchange(staged, table, before, clock)
-    validate_writable(table.protocol, where)
-    validate_parquet(table.metadata, where)
+    table.require_writable(where)
     _ = table.schema  # parsing reports an invalid schema first
     _validate_domains(staged, table)
     _validate_table(staged, table, before)

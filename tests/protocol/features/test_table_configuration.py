@@ -4,10 +4,12 @@ from dataclasses import FrozenInstanceError, replace
 
 import pytest
 
-from slackwater.errors import CorruptTable, InvalidSchema
-from slackwater.protocol.actions.actions import NO_COLUMNS, Metadata, Protocol
+from slackwater.errors import CorruptTable, InvalidSchema, UnsupportedFeature
+from slackwater.protocol.actions.actions import NO_COLUMNS, Format, Metadata, Protocol
+from slackwater.protocol.features import table_configuration
 from slackwater.protocol.features.column_mapping import ID, NAME, NONE
 from slackwater.protocol.features.table_configuration import TableConfiguration
+from slackwater.protocol.features.table_features import validate_writable
 from slackwater.protocol.properties.properties import COLUMN_MAPPING_MODE
 from slackwater.protocol.schema.schema import LONG, STRING, StructField, StructType, schema_to_json
 
@@ -128,3 +130,24 @@ def test_what_a_change_affects_is_parsed_anew() -> None:
     without = table.changed(metadata=replace(table.metadata, configuration={}))
     assert (without.column_mapping_mode, without.properties) == (NONE, {})
     assert table.changed(Protocol(1, 1)).column_mapping_mode == NONE
+
+
+def test_writability_is_checked_once_and_again_after_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[Protocol] = []
+
+    def validate(protocol: Protocol, where: str) -> None:
+        checked.append(protocol)
+        validate_writable(protocol, where)
+
+    monkeypatch.setattr(table_configuration, "validate_writable", validate)
+    table = _table()
+    for _ in range(3):
+        table.require_writable("t")
+    table.changed(metadata=replace(table.metadata, name="t")).require_writable("t")
+    assert checked == [MAPPED]
+    for _ in range(2):
+        with pytest.raises(UnsupportedFeature, match="writer version 8"):
+            table.changed(Protocol(2, 8)).require_writable("t")
+    avro = replace(table.metadata, format=Format("avro"))
+    with pytest.raises(UnsupportedFeature, match="avro"):
+        table.changed(metadata=avro).require_writable("t")

@@ -11,9 +11,13 @@ from functools import cached_property
 from slackwater.errors import CorruptTable
 from slackwater.protocol.actions.actions import Metadata, Protocol
 from slackwater.protocol.features.column_mapping import ID, NAME, NONE
-from slackwater.protocol.features.table_features import known_feature, supported_features
+from slackwater.protocol.features.data_format import validate_parquet
+from slackwater.protocol.features.table_features import known_feature, supported_features, validate_writable
 from slackwater.protocol.properties.properties import COLUMN_MAPPING_MODE, TableProperties
 from slackwater.protocol.schema.schema import StructType, parse_schema
+
+# The key in a configuration's `__dict__` after `require_writable` passed.
+_WRITABLE = "_is_writable"
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,16 @@ class TableConfiguration:
             raise CorruptTable(f"table property {COLUMN_MAPPING_MODE} must be none, name or id, found {mode!r}")
         return mode
 
+    def require_writable(self, where: str) -> None:
+        """Validate that this package can write to the table. A configuration that passed is not checked again.
+
+        `where` is the table, for the message. Raises as `validate_writable` and `validate_parquet`.
+        """
+        if _WRITABLE not in vars(self):
+            validate_writable(self.protocol, where)
+            validate_parquet(self.metadata, where)
+            vars(self)[_WRITABLE] = True
+
     def supports(self, feature: str) -> bool:
         """Return whether the protocol lists or implies `feature`, a canonical name."""
         return feature in self.supported_features
@@ -78,6 +92,7 @@ class TableConfiguration:
             "supported_features": new.protocol == self.protocol,
             "properties": new.metadata.configuration == self.metadata.configuration,
             "schema": new.metadata.schema_string == self.metadata.schema_string,
+            _WRITABLE: new.protocol == self.protocol and new.metadata.format == self.metadata.format,
         }
         known = vars(self)
         vars(new).update({name: known[name] for name, same in stays.items() if same and name in known})

@@ -33,7 +33,6 @@ from slackwater.predicate.predicate import Predicate, not_true
 from slackwater.protocol.actions.files import AddCDCFile
 from slackwater.protocol.features import row_tracking
 from slackwater.protocol.features.table_configuration import TableConfiguration
-from slackwater.protocol.features.table_features import validate_writable
 from slackwater.protocol.schema.schema import StructType
 from slackwater.scan.file_changes import CHANGE_TYPE
 from slackwater.scan.file_pruning import prune
@@ -111,7 +110,7 @@ class DmlCommand:
             snapshot = Snapshot.open(table)
         except TableNotFound as error:
             raise TableNotFound(not_a_table(table.store), error_class="DELTA_MISSING_DELTA_TABLE") from error
-        validate_writable(snapshot.protocol, table.root_url)
+        snapshot.configuration.require_writable(table.root_url)
         self.settings = settings or SessionSettings.of(spark)
         self.is_skipped = False
         self._taken_s = dict.fromkeys(_TIMES_OF.get(operation, ()), 0.0)

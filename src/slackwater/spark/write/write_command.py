@@ -17,11 +17,9 @@ from slackwater.errors import CommitUnknown, InvalidArgument, SlackwaterError
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata
 from slackwater.protocol.actions.files import AddCDCFile, AddFile, num_records_of
 from slackwater.protocol.features import clustering
-from slackwater.protocol.features.data_format import validate_parquet
 from slackwater.protocol.features.protocol_upgrade import with_features, with_required_features
 from slackwater.protocol.features.sql_columns import read_columns
 from slackwater.protocol.features.table_configuration import TableConfiguration
-from slackwater.protocol.features.table_features import validate_writable
 from slackwater.protocol.features.write_expressions import row_rules
 from slackwater.protocol.properties.properties import ENABLE_CHANGE_DATA_FEED, OPTIMIZE_WRITE
 from slackwater.protocol.schema.column_paths import format_column_path, parse_column_path
@@ -68,8 +66,7 @@ class WriteAttempt:
     """An attempt to append to a table, or to overwrite it, based on `snapshot`."""
 
     def __init__(self, frame: DataFrame, snapshot: Snapshot, request: WriteOptions, settings: SessionSettings) -> None:
-        validate_writable(snapshot.protocol, snapshot.table.root_url)
-        validate_parquet(snapshot.metadata, snapshot.table.root_url)
+        snapshot.configuration.require_writable(snapshot.table.root_url)
         self._frame = frame
         self._spark = frame.sparkSession
         self._snapshot = snapshot

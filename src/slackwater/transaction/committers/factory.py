@@ -8,10 +8,8 @@ from __future__ import annotations
 from slackwater.errors import CommitOwnerRequired
 from slackwater.log.table import Table
 from slackwater.owner.api.owner_registry import find_owner
-from slackwater.protocol.features.data_format import validate_parquet
 from slackwater.protocol.features.managed_commits import OWNER_NAME, ownership
 from slackwater.protocol.features.table_configuration import TableConfiguration
-from slackwater.protocol.features.table_features import validate_writable
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.committer import Committer
 from slackwater.transaction.committers.ambient_transaction import is_within, require_not_past
@@ -32,8 +30,7 @@ def committer_for(table: Table, configuration: TableConfiguration) -> Committer:
         OperationNotAllowed: If the table belongs to a lake of the open transaction and access bypasses the transaction.
     """
     where = table.root_url
-    validate_writable(configuration.protocol, where)
-    validate_parquet(configuration.metadata, where)
+    configuration.require_writable(where)
     if table.branch is not None:
         return DeferringCommitter(table.branch)
     found = ownership(configuration, where)
