@@ -7,8 +7,9 @@ Source: managed-commits.md "Reading managed-commit tables"; docs/architecture.md
 from __future__ import annotations
 
 import os
+import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from slackwater.errors import OperationNotAllowed, TableNotFound, TransactionEnded
@@ -129,7 +130,10 @@ class Table:
 
 
 class UncommittedVersions:
-    """A version of a table, `base`, and the commits of a transaction on top, not visible to other transactions yet."""
+    """A version of a table, `base`, and the commits of a transaction on top, not visible to other transactions yet.
+
+    A commit is applied when the transaction reads the table again.
+    """
 
     def __init__(self, base: Any, transaction: Any = None) -> None:
         """Branch from `base`, a LogSnapshot or subclass; the newest version has the same class.
@@ -139,6 +143,8 @@ class UncommittedVersions:
         self.table = Table(base.table.store, base.table.owned, self, base.table.follows_outside)
         """The table as the transaction has it."""
         self._newest = base.with_table(self.table)
+        self._pending: list[Callable[[], ParsedCommit]] = []
+        self._lock = threading.RLock()
         self._is_open = True
         self._transaction = weakref.ref(transaction) if transaction is not None else None
         self.joined: list[Any] = []
@@ -146,17 +152,33 @@ class UncommittedVersions:
 
     @property
     def newest(self) -> Any:
-        """The snapshot of the newest version. Raises TransactionEnded."""
+        """The snapshot of the newest version. Raises TransactionEnded, and the errors of a commit's actions."""
+        with self._lock:
+            self._require_open()
+            while self._pending:
+                self._newest = self._newest.with_commits([self._pending[0]()])
+                del self._pending[0]
+            return self._newest
+
+    @property
+    def newest_version(self) -> int:
+        """The number of the newest version. Raises TransactionEnded."""
+        with self._lock:
+            self._require_open()
+            return int(self._newest.version) + len(self._pending)
+
+    def add(self, commit: Callable[[], ParsedCommit]) -> None:
+        """Append a commit after the newest version. `commit` returns the commit, and is called if it is needed."""
+        with self._lock:
+            self._require_open()
+            self._pending.append(commit)
+
+    def _require_open(self) -> None:
         if not self._is_open:
             raise TransactionEnded(
                 f"{self.table.root_url}: the transaction that this table belongs to was committed or rolled back: "
                 "begin another one"
             )
-        return self._newest
-
-    def add(self, commit: ParsedCommit) -> None:
-        """Append `commit`, the commit after the newest version, to the branch."""
-        self._newest = self.newest.with_commits([commit])
 
     def transaction(self) -> Any:
         """Return the owning transaction, None if unknown or garbage-collected."""
@@ -164,6 +186,8 @@ class UncommittedVersions:
 
     def close(self) -> None:
         """Close the branch and release its resources. Later reads and commits raise TransactionEnded."""
-        self._is_open = False
-        self._newest = None
-        self.joined = []
+        with self._lock:
+            self._is_open = False
+            self._newest = None
+            self._pending = []
+            self.joined = []

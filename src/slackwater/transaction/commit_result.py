@@ -60,5 +60,10 @@ class CommitResult:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The table as of this version. Raises the errors of `Snapshot.load` if the version must be read."""
+        """The table as of this version. Raises the errors of `Snapshot.load` if the version must be read.
+
+        Within a transaction over several tables, the table with all changes of the transaction so far.
+        """
+        if self.table.branch is not None:
+            return Snapshot.open(self.table)
         return self.known or Snapshot.open(self.table, self.version)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -63,9 +63,16 @@ class Committer(Protocol):
 class TransactionScopedCommitter(Protocol[Work_contra]):
     """A committer whose commits become part of a larger transaction, including their read sets."""
 
-    def join(self, transaction: Work_contra, info: CommitInfo) -> None:
-        """Register `transaction` for the next commit.
+    def defer(
+        self,
+        transaction: Work_contra,
+        info: CommitInfo,
+        version: int,
+        actions: Callable[[], Sequence[Mapping[str, Any]]],
+    ) -> bool:
+        """Make `transaction` part of the larger transaction. Return False if `version` is not the next version.
 
-        Raises UnsupportedFeature if the larger transaction cannot include it.
+        `actions` returns the actions of the commit, and is called only if the larger transaction reads the table again.
+        Raises UnsupportedFeature if the larger transaction cannot include the commit.
         """
         ...

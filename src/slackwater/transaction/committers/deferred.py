@@ -5,7 +5,7 @@ Source: paper §4.2.1 (a transaction sees its own updates before it has a timest
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from slackwater.log.table import UncommittedVersions
 from slackwater.protocol.actions.commit_info import CommitInfo
 from slackwater.protocol.actions.paths import canonical_path
 from slackwater.protocol.features import row_tracking
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.committer import Committed, Conflict
 from slackwater.transaction.staged_transaction import StagedTransaction
@@ -35,7 +36,6 @@ class DeferringCommitter:
 
     def __init__(self, branch: UncommittedVersions) -> None:
         self._branch = branch
-        self._next: DeferredCommit | None = None
 
     @property
     def publishes_at_once(self) -> bool:
@@ -45,45 +45,61 @@ class DeferringCommitter:
         """Return 0, because a branch needs no log maintenance. See `Committer.published_version`."""
         return 0
 
-    def join(self, transaction: StagedTransaction, info: CommitInfo) -> None:
-        """See `TransactionScopedCommitter.join`."""
-        for earlier in self._branch.joined:
-            _validate_together(self._branch.newest, earlier.transaction, transaction)
-        self._next = DeferredCommit(transaction, info)
+    def defer(
+        self,
+        transaction: StagedTransaction,
+        info: CommitInfo,
+        version: int,
+        actions: Callable[[], Sequence[Mapping[str, Any]]],
+    ) -> bool:
+        """See `TransactionScopedCommitter.defer`."""
+        branch = self._branch
+        if version != branch.newest_version + 1:
+            return False
+        for earlier in branch.joined:
+            _validate_together(branch, earlier.transaction, transaction)
+
+        def commit() -> ParsedCommit:
+            # The branch contains the actions in the form read from a log.
+            return parsed_commit(branch.table.store, version, b"\n".join(orjson.dumps(each) for each in actions()))
+
+        if transaction.staged.has_adds and row_tracking.assigns_row_ids(_table_after(transaction)):
+            # Report a file without a number of records now, not when the table is read again.
+            made = commit()
+            branch.add(lambda: made)
+        else:
+            branch.add(commit)
+        branch.joined.append(DeferredCommit(transaction, info))
+        return True
 
     def commit(
         self,
-        version: int,
-        actions: Sequence[Mapping[str, Any]],
-        may_move: bool = False,  # noqa: ARG002  (there is no other writer)
+        version: int,  # noqa: ARG002  (every commit to a branch is deferred)
+        actions: Sequence[Mapping[str, Any]],  # noqa: ARG002
+        may_move: bool = False,  # noqa: ARG002
     ) -> Committed | Conflict:
-        """Append the commit to the branch. Nothing is written. See `Committer.commit`."""
-        newest = self._branch.newest.version
-        if version != newest + 1:
-            return Conflict(newest)
-        # The branch contains the actions in the form read from a log.
-        data = b"\n".join(orjson.dumps(action) for action in actions)
-        commit = parsed_commit(self._branch.table.store, version, data)
-        self._branch.add(commit)
-        if self._next is not None:
-            self._branch.joined.append(self._next)
-            self._next = None
-        return Committed(commit)
+        """Raise TypeError, because a commit to a branch has a staged transaction: see `defer`."""
+        raise TypeError("a branch takes commits by `defer`")
 
     def commits_after(self, version: int) -> Sequence[ParsedCommit]:  # noqa: ARG002  (a branch has no other writers)
         """Return no commits, because a branch has no other writers. See `Committer.commits_after`."""
         return ()
 
 
-def _validate_together(newest: Snapshot, earlier: StagedTransaction, later: StagedTransaction) -> None:
+def _table_after(transaction: StagedTransaction) -> TableConfiguration:
+    before = transaction.read_snapshot
+    return transaction.staged.table_after(None if before is None else before.configuration)
+
+
+def _validate_together(branch: UncommittedVersions, earlier: StagedTransaction, later: StagedTransaction) -> None:
     """Raise UnsupportedFeature if one commit cannot contain both changes of one table."""
-    where = newest.store.root_url
+    where = branch.table.root_url
     both_change = earlier.staged.changes_data and later.staged.changes_data
-    if (
-        both_change
-        and newest.configuration.is_active("changeDataFeed")
-        and (earlier.staged.change_files or later.staged.change_files)
-    ):
+    has_change_files = earlier.staged.change_files or later.staged.change_files
+    if not (both_change and has_change_files) and not later.staged.removes:
+        return
+    newest: Snapshot = branch.newest
+    if both_change and has_change_files and newest.configuration.is_active("changeDataFeed"):
         raise UnsupportedFeature(
             f"{where}: a table with a change data feed takes one change of rows in a transaction, or several appends: "
             "say it as one MERGE, or in two transactions"

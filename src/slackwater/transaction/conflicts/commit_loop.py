@@ -77,7 +77,7 @@ class CommitLoop:
         """Run the loop until the commit succeeds or fails. See `TableTransaction.commit`."""
         transaction, committer = self.transaction, self.transaction.committer
         if isinstance(committer, TransactionScopedCommitter):
-            committer.join(transaction, self._info)
+            return self._defer(committer)
         for attempt in range(1, MAX_ATTEMPTS + 1):
             outcome = committer.commit(self.version, self.actions(), transaction.may_move)
             if isinstance(outcome, Committed):
@@ -89,6 +89,14 @@ class CommitLoop:
                 return self.on_committed(own, attempt)
             self.pause(attempt)
         raise self.lost()
+
+    def _defer(self, committer: TransactionScopedCommitter[StagedTransaction]) -> CommitResult:
+        """Make the commit part of a larger transaction, which commits it and does the maintenance."""
+        transaction, version = self.transaction, self.version
+        if not committer.defer(transaction, self._info, version, self.actions):
+            # Another operation of the larger transaction changed the table.
+            self.rebase((), version)
+        return CommitResult(transaction.table, version, transaction.clock.now_ms(), 1)
 
     def rebase(self, commits: Sequence[ParsedCommit], version: int) -> Committed | None:
         """Rebase onto `commits`, the winning commits up to at least `version`.
