@@ -26,12 +26,13 @@ from slackwater.transaction.combine_commits import combine_actions, combine_read
 from slackwater.transaction.commit.transaction import ENGINE_INFO, TableTransaction
 from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.committer import Committed
-from slackwater.transaction.committers.deferred import DeferredCommit
+from slackwater.transaction.committers.deferred import DeferredCommit, DeferringCommitter
 from slackwater.transaction.committers.managed import ManagedCommitter, committed_by
 from slackwater.transaction.conflicts.commit_loop import CommitLoop
 from slackwater.transaction.conflicts.granule_reads import granules_read
 from slackwater.transaction.conflicts.isolation import IsolationLevel
-from slackwater.transaction.staged import ReadSet
+from slackwater.transaction.staged import ReadSet, StagedActions
+from slackwater.transaction.staged_transaction import StagedTransaction
 
 OPERATION = "TRANSACTION"
 """Operation name of a commit with several changes."""
@@ -78,6 +79,17 @@ class TransactionTableState:
         else:
             self.reads.read(predicate)
 
+    def record_progress(
+        self, app_id: str, version: int, operation: str, parameters: Mapping[str, str], user_name: str | None
+    ) -> None:
+        """Record the progress of an application with the changes of the table, or alone if there are none."""
+        self.base.configuration.require_writable(self.base.store.root_url)
+        committer = DeferringCommitter(self._branch)
+        transaction = TableTransaction(self.table, committer, self.base, self._clock)
+        transaction.set_transaction(app_id, version)
+        loop = transaction.as_prepared(operation, parameters, user_name=user_name)
+        committer.defer(transaction, loop.info, self._branch.newest_version + 1, loop.actions)
+
     @property
     def is_written(self) -> bool:
         """True if there are changes to commit."""
@@ -101,7 +113,9 @@ class TransactionTableState:
         """Combine all changes into one commit. Raises as `TableTransaction.commit` before its first attempt."""
         transaction = self._joined_commit(txn_id)
         if len(self._joined) > 1:
-            self._race = transaction.prepared(
+            # A single change was validated on creation, and the progress of an application needs no validation.
+            prepared = transaction.prepared if len(self._changes) > 1 else transaction.as_prepared
+            self._race = prepared(
                 OPERATION,
                 self._parameters(),
                 user_metadata=self._user_metadata(),
@@ -109,7 +123,7 @@ class TransactionTableState:
                 user_name=self._joined[-1].info.user_name,
             )
             return
-        # A single commit was prepared on creation, and has its own `commitInfo`.
+        # A single commit has its own `commitInfo`.
         nothing = CommitInfo(timestamp=0, operation=OPERATION, txn_id=txn_id, engine_info=ENGINE_INFO)
         info = self._joined[0].info if self._joined else nothing
         self._race = CommitLoop(transaction, replace(info, txn_id=txn_id), isolation)
@@ -180,6 +194,18 @@ class TransactionTableState:
     def _joined(self) -> Sequence[DeferredCommit]:
         return self._branch.joined
 
+    @property
+    def _changes(self) -> Sequence[StagedTransaction]:
+        """The commits that change more than the progress of applications."""
+        return [part.transaction for part in self._joined if not part.transaction.staged.is_progress]
+
+    def _staged(self) -> StagedActions:
+        """Return the actions of all commits."""
+        staged = combine_actions([change.staged for change in self._changes])
+        for part in self._joined:
+            staged.transactions.update(part.transaction.staged.transactions)
+        return staged
+
     def _all_reads(self) -> ReadSet:
         return combine_reads([self.reads, *(part.transaction.reads for part in self._joined)])
 
@@ -192,7 +218,7 @@ class TransactionTableState:
             self.base,
             self._clock,
             zone=parts[0].zone if parts else "UTC",
-            staged=combine_actions([part.staged for part in parts]),
+            staged=self._staged(),
             reads=self._all_reads(),
             txn_id=txn_id,
             rows_preserved=all(part.rows_preserved for part in parts),

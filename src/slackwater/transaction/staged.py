@@ -78,6 +78,11 @@ class StagedActions:
         return bool(self.adds or self.removes or self.change_files or self.exchange or self.stream)
 
     @property
+    def is_progress(self) -> bool:
+        """Return whether only the progress of applications is staged."""
+        return bool(self.transactions) and not (self.has_file_actions or self.metadata or self.protocol or self.domains)
+
+    @property
     def num_removed_files(self) -> int:
         """The number of removed files."""
         return len(self.removes) + (self.exchange.removes.num_rows if self.exchange else 0)

@@ -98,6 +98,19 @@ class TableTransaction(StagedTransaction):
             # Other committers forward single actions.
             self.staged.unpack(self.clock.now_ms())
         prepare(self.staged, self.read_snapshot, self.clock)
+        return self.as_prepared(operation, parameters, metrics, user_metadata, tags, isolation, user_name)
+
+    def as_prepared(
+        self,
+        operation: str,
+        parameters: Mapping[str, str] | None = None,
+        metrics: Mapping[str, str] | None = None,
+        user_metadata: str | None = None,
+        tags: Mapping[str, str] | None = None,
+        isolation: IsolationLevel | None = None,
+        user_name: str | None = None,
+    ) -> CommitLoop:
+        """Return the commit of staged actions that are validated already. See `prepared`."""
         isolation = self._isolation() if isolation is None else isolation
         self._done = True
         user = self.clock.user()

@@ -47,7 +47,7 @@ class CommitLoop:
     def __init__(self, transaction: StagedTransaction, info: CommitInfo, isolation: IsolationLevel) -> None:
         self.transaction = transaction
         self.before: Snapshot | None = transaction.read_snapshot
-        self._info = info
+        self.info = info
         self._check: ConflictCheck | None = None
         if transaction.read_snapshot is not None:
             self._check = ConflictCheck(
@@ -70,7 +70,7 @@ class CommitLoop:
                 self.before, transaction.staged, transaction.vector_paths, transaction.begun_ms, transaction.clock
             )
         return assemble(
-            transaction.staged, self.before, self._info, transaction.clock.now_ms(), transaction.preserves_rows
+            transaction.staged, self.before, self.info, transaction.clock.now_ms(), transaction.preserves_rows
         )
 
     def run(self) -> CommitResult:
@@ -93,7 +93,7 @@ class CommitLoop:
     def _defer(self, committer: TransactionScopedCommitter[StagedTransaction]) -> CommitResult:
         """Make the commit part of a larger transaction, which commits it and does the maintenance."""
         transaction, version = self.transaction, self.version
-        if not committer.defer(transaction, self._info, version, self.actions):
+        if not committer.defer(transaction, self.info, version, self.actions):
             # Another operation of the larger transaction changed the table.
             self.rebase((), version)
         return CommitResult(transaction.table, version, transaction.clock.now_ms(), 1)
@@ -192,7 +192,7 @@ class CommitLoop:
 
     @property
     def _what(self) -> str:
-        return f"this {self._info.operation}"
+        return f"this {self.info.operation}"
 
     @property
     def _where(self) -> str:
