@@ -38,8 +38,8 @@ def test_a_path_without_a_table_is_one_plain_line(noun: str, tmp_path: Path) -> 
 @pytest.mark.parametrize("noun", NOUNS)
 def test_a_table_that_is_too_new_is_one_plain_line(noun: str) -> None:
     assert error(noun, TOO_NEW, "--json") == (
-        f"error: {Path(TOO_NEW).as_uri()}: needs reader version 99, this version of Slackwater reads up to 3 "
-        "(reader features: none); upgrade Slackwater"
+        f"error: {Path(TOO_NEW).as_uri()}: needs reader version 99. This version of Slackwater reads up to 3 "
+        "(reader features: none). Upgrade Slackwater"
     )
 
 

@@ -242,7 +242,7 @@ def test_commit_info_may_be_anything() -> None:
 def test_a_commit_without_an_action_is_no_version_without_changes(content: bytes, version: int) -> None:
     log = TableLog().create(add("f0")).grow(3)
     log.put(f"{version:020d}.json", content)
-    named = rf"{version:020d}\.json: a commit must hold an action, found {len(content)} bytes"
+    named = rf"{version:020d}\.json: the commit contains no action, found {len(content)} bytes"
     with pytest.raises(CorruptLog, match=named):
         log.load()
     with pytest.raises(CorruptLog, match=named):

@@ -197,7 +197,7 @@ def test_columns_of_all_files_become_columns_of_the_table(tmp_path: Path) -> Non
     ("other", "text"),
     [
         (pa.table({"id": ["1"]}), "the files a and c do not fit one table: column id is of type long .* string"),
-        (pa.table({"id": pa.array([1], pa.int32())}), "column id is of type long in one, and of type integer"),
+        (pa.table({"id": pa.array([1], pa.int32())}), "column id is of type long in one schema and of type integer"),
         (pa.table({"ID": [1]}), "column id is called ID in the other"),
         (pa.table({"n": [{"x": [2.5]}]}), r"the files b and c do .*: column n\.x\.element is of type long"),
         (pa.table({"n": [1]}), "the files b and c do .*: column n is of type struct"),

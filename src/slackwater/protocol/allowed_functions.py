@@ -85,9 +85,9 @@ def require_known_functions(sql: str, what: str) -> None:
         for at, (kind, text) in enumerate(tokens):
             following = tokens[at + 1][1] if at + 1 < len(tokens) else ""
             if kind == "word" and text.lower() in ("select", "over", "lateral"):
-                raise _refused(what, sql, f"{text.upper()} makes it more than an expression of one row")
+                raise _refused(what, sql, f"{text.upper()} is not allowed in an expression over one row")
             if text == "(" and following.lower() in _STATEMENTS and not _is_call(tokens, at + 1):
-                raise _refused(what, sql, f"it asks a query ({following.upper()} …)")
+                raise _refused(what, sql, f"it contains a query ({following.upper()} …)")
             if text == "(" and at and kind == "sign":
                 _require_known(tokens, at - 1, what, sql)
 
@@ -107,7 +107,7 @@ def _require_known(tokens: list[tuple[str, str]], at: int, what: str, sql: str) 
     if lowered in FUNCTIONS and (not qualified or ".".join(qualified) in _BUILTIN):
         return
     called = ".".join([*qualified, name])
-    raise _refused(what, sql, f"the function {called} is not among the deterministic built-in ones")
+    raise _refused(what, sql, f"the function {called} is not one of the deterministic built-in functions")
 
 
 def _is_call(tokens: list[tuple[str, str]], at: int) -> bool:
@@ -136,6 +136,6 @@ def _tokens(sql: str, escapes: bool, double_quoted: bool) -> Iterator[tuple[str,
 
 def _refused(what: str, sql: str, why: str) -> UnsupportedFeature:
     return UnsupportedFeature(
-        f"{what} ({sql!r}) is not evaluated: {why}; only expressions of one row are, by Spark's deterministic built-in "
-        "functions without sub-queries: drop it, or let the engine that made it write the table"
+        f"{what} ({sql!r}) is not evaluated: {why}. Only expressions over one row with Spark's deterministic built-in "
+        "functions, without sub-queries, are supported. Drop it, or write the table with the engine that created it"
     )

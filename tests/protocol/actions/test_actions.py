@@ -121,7 +121,7 @@ def test_lines_come_back_as_they_were_written(actions: list[dict[str, Any]], end
 
 
 def test_the_number_of_the_line_counts_empty_lines() -> None:
-    with pytest.raises(CorruptLog, match=r"00\.json, line 4: not JSON .*; the file may be truncated"):
+    with pytest.raises(CorruptLog, match=r"00\.json, line 4: not JSON .*\. The file may be truncated"):
         parse_actions(b"{}\n\n \nx\n", "00.json")
 
 

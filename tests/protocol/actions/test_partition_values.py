@@ -280,7 +280,7 @@ def test_values_are_written_as_the_protocol_and_spark_do(value, data_type, text)
     ],
 )
 def test_a_value_that_the_type_does_not_hold_is_not_written(value, data_type):
-    with pytest.raises(InvalidArgument, match="no value of the partition column type"):
+    with pytest.raises(InvalidArgument, match="is not a value of the partition column type"):
         serialize_partition_value(value, data_type)
 
 

@@ -190,7 +190,7 @@ def test_another_scheme_of_the_store_leads_to_no_other_place(path: str) -> None:
         with pytest.raises(PathNotAllowed, match="outside the table's root"):
             checked_data_path(path, root, None, allow_outside=False)
     for path_ in ("s3a://bucket/t/../x", "s3a://bucket/t/a/%2e%2e/x", "s3a://bucket/t//etc/passwd", "s3a://bucket/t/"):
-        with pytest.raises(PathNotAllowed, match=r"climbs|absolute path inside|cannot be one"):
+        with pytest.raises(PathNotAllowed, match=r"climbs|hides an absolute path|is not a file path"):
             checked_data_path(path_, "s3://bucket/t", None, allow_outside=True)
 
 
@@ -207,5 +207,5 @@ def test_a_path_that_climbs_out_is_never_followed(path: str, allow_outside: bool
 @pytest.mark.parametrize("path", ["/data/t//etc/passwd", "/data/t/file:/etc/passwd", "/data/t/s3://b/x"])
 @pytest.mark.parametrize("allow_outside", [False, True])
 def test_a_path_that_hides_an_absolute_one_behind_the_root_is_never_followed(path: str, allow_outside: bool) -> None:
-    with pytest.raises(PathNotAllowed, match="an absolute path inside the path"):
+    with pytest.raises(PathNotAllowed, match="hides an absolute path"):
         checked_data_path(path, "file:///data/t", "/data/t", allow_outside)

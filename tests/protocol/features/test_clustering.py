@@ -112,7 +112,7 @@ def test_columns_are_spelled_as_the_schema_does() -> None:
     ("columns", "message"),
     [
         ([("a",), ("b",), ("c",), ("d",), ("e",)], "at most 4 clustering columns are possible, found 5"),
-        ([("a",), ("A",)], "clustering column a is named twice"),
+        ([("a",), ("A",)], "clustering column a occurs twice"),
         ([("no",)], "clustering column no is not in the schema"),
         ([("s", "no")], r"clustering column s\.no is not in the schema"),
         ([("a", "x")], r"clustering column a\.x is not in the schema"),
@@ -136,7 +136,9 @@ def test_a_partitioned_table_is_not_clustered() -> None:
 
 def test_clustering_columns_need_statistics() -> None:
     columns = [("a",), ("s", "X.y")]
-    with pytest.raises(InvalidArgument, match=r"s\.x\.y: no statistics are collected for it; .*dataSkippingNumIndexed"):
+    with pytest.raises(
+        InvalidArgument, match=r"s\.x\.y: no statistics are collected for it\. .*dataSkippingNumIndexed"
+    ):
         validate_clustering_columns(_metadata(), SCHEMA, columns, {("a",)})
     accepted = validate_clustering_columns(_metadata(), SCHEMA, columns, {("a",), ("s", "x.y")})  # type: ignore[func-returns-value]
     assert accepted is None

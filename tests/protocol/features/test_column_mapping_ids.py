@@ -119,7 +119,7 @@ def test_what_was_left_over_from_an_earlier_mapping_does_not_count_for_files_wit
 
 
 def test_files_without_ids_cannot_be_read_by_id() -> None:
-    with pytest.raises(InvalidArgument, match=r"only from the creation of a table on: .*; use name"):
+    with pytest.raises(InvalidArgument, match=r"only if it is set at the creation of the table: .*\. Use name"):
         assign_column_mapping(PLAIN, ID, existing=PLAIN)
 
 
@@ -207,11 +207,11 @@ def test_a_new_table_has_any_mode(new: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        (NONE, ID, "only from the creation"),
-        (NAME, ID, "cannot go from name to id"),
-        (ID, NAME, "cannot go from id to name"),
-        (NAME, NONE, "cannot go from name to none"),
-        (ID, NONE, "cannot go from id to none"),
+        (NONE, ID, "only if it is set at the creation"),
+        (NAME, ID, "cannot change from name to id"),
+        (ID, NAME, "cannot change from id to name"),
+        (NAME, NONE, "cannot change from name to none"),
+        (ID, NONE, "cannot change from id to none"),
         (NONE, "both", "must be none, name or id, found 'both'"),
     ],
 )

@@ -134,10 +134,10 @@ def test_a_new_table_has_at_least_the_versions_that_were_asked_for(
     [
         (3, 6, "reader version 3 needs writer version 7, found writer version 6"),
         (3, None, "reader version 3 needs writer version 7, found writer version 2"),
-        (4, 7, "no protocol of reader version 4 and writer version 7"),
-        (1, 8, "no protocol of reader version 1 and writer version 8"),
-        (0, 2, "no protocol of reader version 0"),
-        (1, 0, "no protocol of reader version 1 and writer version 0"),
+        (4, 7, "a protocol of reader version 4 and writer version 7"),
+        (1, 8, "a protocol of reader version 1 and writer version 8"),
+        (0, 2, "a protocol of reader version 0"),
+        (1, 0, "a protocol of reader version 1 and writer version 0"),
     ],
 )
 def test_versions_that_cannot_be_are_refused(reader: int | None, writer: int | None, message: str) -> None:
@@ -149,9 +149,9 @@ def test_versions_that_cannot_be_are_refused(reader: int | None, writer: int | N
 
 
 def test_a_feature_that_nobody_knows_cannot_be_asked_for() -> None:
-    with pytest.raises(InvalidArgument, match=r"'noSuch' is no table feature .* did you mean \w+"):
+    with pytest.raises(InvalidArgument, match=r"unknown table feature 'noSuch'\. Did you mean \w+"):
         protocol_for(["noSuch"])
-    with pytest.raises(InvalidArgument, match="'noSuch' is no table feature"):
+    with pytest.raises(InvalidArgument, match="unknown table feature 'noSuch'"):
         with_features(Protocol(1, 2), ["noSuch"])
 
 
@@ -365,12 +365,12 @@ def test_a_dropped_feature_leaves_the_weakest_protocol_for_the_rest(
 @pytest.mark.parametrize(
     ("protocol", "name", "message"),
     [
-        (Protocol(1, 2), "checkConstraints", "does not support the feature checkConstraints.*supports appendOnly, inv"),
-        (Protocol(1, 2), "noSuch", "does not support the feature noSuch"),
+        (Protocol(1, 2), "checkConstraints", "feature checkConstraints cannot be dropped: .*supports appendOnly, inv"),
+        (Protocol(1, 2), "noSuch", "the feature noSuch cannot be dropped: the table does not support it"),
         (
             Protocol(1, 7, None, ("domainMetadata", "rowTracking", "clustering")),
             "domainMetadata",
-            "domainMetadata is needed by rowTracking, clustering: drop these first",
+            "domainMetadata is needed by rowTracking, clustering. Drop these first",
         ),
         (
             Protocol(3, 7, ("columnMapping",), ("columnMapping", "icebergCompatV2")),
@@ -497,14 +497,14 @@ _MAPPED = StructType((StructField("a", LONG, True, {FIELD_ID: 1, PHYSICAL_NAME: 
             _one(**{"delta.identity.start": 1, "delta.identity.step": 1, "delta.generationExpression": "1"}),
             {},
             (),
-            "column a cannot have a generation expression and an identity at once",
+            "column a cannot have a generation expression and an identity at the same time",
         ),
         (
             ("allowColumnDefaults", "generatedColumns"),
             _one(**{"CURRENT_DEFAULT": "1", "delta.generationExpression": "1"}),
             {},
             (),
-            "column a cannot have a generation expression and a default value at once",
+            "column a cannot have a generation expression and a default value at the same time",
         ),
         ((), _one(**{"delta.invariants": "nonsense"}), {}, (), "column a: delta.invariants must be"),
     ],

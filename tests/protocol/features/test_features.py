@@ -181,12 +181,12 @@ def test_a_reader_version_2_table_may_list_column_mapping_for_writers_alone() ->
         (
             Protocol(1, 4, None, ("appendOnly",)),
             CorruptLog,
-            "writerFeatures may only stand .* version 7, found version 4",
+            "writerFeatures is only allowed .* version 7, found version 4",
         ),
         (
             Protocol(2, 7, ("columnMapping",), ("columnMapping",)),
             CorruptLog,
-            "readerFeatures may only .* found version 2",
+            "readerFeatures is only allowed .* found version 2",
         ),
         (Protocol(3, 7, ("deletionVectors",), ()), CorruptLog, "readerFeatures lists deletionVectors, which writerF"),
         (Protocol(1, 7, None, ("deletionVectors",)), CorruptLog, "writerFeatures lists deletionVectors, which readerF"),

@@ -111,7 +111,7 @@ def test_column_mapping_must_be_on(configuration: dict[str, str], mode: str | No
 
 
 def test_version_1_does_not_go_with_support_for_deletion_vectors() -> None:
-    with pytest.raises(InvalidArgument, match=r"V1 is true, .* supports deletion vectors cannot have"):
+    with pytest.raises(InvalidArgument, match=r"V1 is true, but the table supports deletion vectors"):
         validate_iceberg_compat(_table(V1, protocol=WITH_VECTORS))
 
 
@@ -162,7 +162,7 @@ def test_a_partitioned_table_keeps_its_partition_columns(
     configuration: dict[str, str], partitions: tuple[str, ...]
 ) -> None:
     before, after = _table(configuration, PLAIN, ("p",)), _table(configuration, PLAIN, partitions)
-    with pytest.raises(InvalidArgument, match="does not allow to replace the partition columns p by"):
+    with pytest.raises(InvalidArgument, match="does not allow a change of the partition columns from p to"):
         validate_iceberg_compat(after, before)
 
 
@@ -183,7 +183,7 @@ def test_a_partition_column_may_change_its_type_and_a_table_may_become_partition
 def test_version_1_needs_earlier_files_of_a_partitioned_table_rewritten() -> None:
     off = _table({"delta.columnMapping.mode": "name"}, PLAIN, ("p",))
     on = _table(V1, PLAIN, ("p",))
-    with pytest.raises(InvalidArgument, match="the table has files without them, so they must be rewritten"):
+    with pytest.raises(InvalidArgument, match="some files lack them"):
         validate_iceberg_compat(on, off, has_earlier_files=True)
     outcomes = [
         validate_iceberg_compat(on, off),  # type: ignore[func-returns-value]

@@ -106,8 +106,8 @@ def test_settings_that_make_no_sense_are_named(metadata: dict[str, object], mess
     ("column", "message"),
     [
         (replace(_column(), type=INTEGER), "id: must be of type long, found integer"),
-        (StructField("s", StructType((_column(),))), r"s\.id: must be a column of the top level"),
-        (StructField("s", ArrayType(StructType((_column(),)))), r"s\.element\.id: must be a column of the top level"),
+        (StructField("s", StructType((_column(),))), r"s\.id: must be a top-level column"),
+        (StructField("s", ArrayType(StructType((_column(),)))), r"s\.element\.id: must be a top-level column"),
     ],
 )
 def test_only_long_columns_of_the_top_level_can_be_identity_columns(column: StructField, message: str) -> None:
@@ -211,7 +211,7 @@ def test_a_mark_that_does_not_move_leaves_the_column() -> None:
 
 
 def test_only_identity_columns_have_a_mark() -> None:
-    with pytest.raises(InvalidSchema, match="column a is no identity column"):
+    with pytest.raises(InvalidSchema, match="column a is not an identity column"):
         advance(StructField("a", LONG), 1)
 
 

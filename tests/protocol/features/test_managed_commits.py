@@ -28,11 +28,11 @@ PLAIN = {"ownerId": "o-1", "tableId": "t-1"}
     ],
 )
 def test_an_endpoint_that_may_hold_a_secret_is_refused(endpoint: str) -> None:
-    with pytest.raises(InvalidArgument, match="must not hold a secret, and 'endpoint' looks like one") as raised:
+    with pytest.raises(InvalidArgument, match="must not contain a secret, but 'endpoint' looks like one") as raised:
         own_conf("o-1", "t-1", endpoint, "flights")
     assert "abc" not in str(raised.value)
     assert "word" not in str(raised.value).replace("password", "")
-    with pytest.raises(InvalidArgument, match="must not hold a secret"):
+    with pytest.raises(InvalidArgument, match="must not contain a secret"):
         with_owner(TableConfiguration(Protocol(1, 2), Metadata("id", "{}")), {**PLAIN, "endpoint": endpoint})
 
 

@@ -138,7 +138,7 @@ def test_a_file_that_does_not_say_its_rows_is_named(stats: str | None) -> None:
 
 @pytest.mark.parametrize(("base", "rows"), [(10, 1), (8, 3), (10, None), (-2, 1)])
 def test_ids_that_the_table_never_gave_out_are_refused(base: int, rows: int | None) -> None:
-    with pytest.raises(InvalidArgument, match=r"a: carries the row ids .* gave out ids up to 9 only"):
+    with pytest.raises(InvalidArgument, match=r"a: has the row ids .* assigned ids only up to 9"):
         assign([_add("a", rows, base=base)], 9, 1)
 
 

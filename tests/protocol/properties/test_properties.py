@@ -166,12 +166,12 @@ def test_known_keys_and_values_are_spelled_canonically_and_others_kept() -> None
         ("delta.logRetentionDuration", "1 month", "delta.logRetentionDuration: .*no fixed length"),
         ("delta.columnMapping.mode", "names", "one of none, name, id"),
         ("delta.isolationLevel", "ReadCommitted", "one of Serializable, WriteSerializable, SnapshotIsolation"),
-        ("delta.appendOnyl", "true", "did you mean delta.appendOnly"),
-        ("Delta.enableDeletionVector", "true", "did you mean delta.enableDeletionVectors"),
-        ("delta.", "1", "did you mean"),
-        ("delta.columnMapping.maxColumnId", "3", "kept by Slackwater itself"),
-        ("delta.rowTracking.materializedRowIdColumnName", "c", "kept by Slackwater itself"),
-        ("delta.inCommitTimestampEnablementVersion", "3", "kept by Slackwater itself"),
+        ("delta.appendOnyl", "true", "Did you mean delta.appendOnly"),
+        ("Delta.enableDeletionVector", "true", "Did you mean delta.enableDeletionVectors"),
+        ("delta.", "1", "Did you mean"),
+        ("delta.columnMapping.maxColumnId", "3", "maintained by Slackwater itself"),
+        ("delta.rowTracking.materializedRowIdColumnName", "c", "maintained by Slackwater itself"),
+        ("delta.inCommitTimestampEnablementVersion", "3", "maintained by Slackwater itself"),
     ],
 )
 def test_what_makes_no_sense_is_refused(key: str, value: str, message: str) -> None:
@@ -208,14 +208,14 @@ def test_a_property_is_given_once() -> None:
         {"delta.appendOnly": "true", "delta.appendonly": "true"},
         {"delta.enableChangeDataFeed": "true", "delta.enableChangeDataCapture": "true"},
     ):
-        with pytest.raises(InvalidArgument, match="is given twice"):
+        with pytest.raises(InvalidArgument, match="is set twice"):
             validate_properties(twice)
 
 
 def test_values_are_texts() -> None:
-    with pytest.raises(InvalidArgument, match=r"are texts, found 'delta\.appendOnly': True"):
+    with pytest.raises(InvalidArgument, match=r"are strings, found 'delta\.appendOnly': True"):
         validate_properties({"delta.appendOnly": True})  # type: ignore[dict-item]
-    with pytest.raises(InvalidArgument, match="are texts"):
+    with pytest.raises(InvalidArgument, match="are strings"):
         split_properties({"a": None})  # type: ignore[dict-item]
 
 
@@ -261,7 +261,7 @@ def test_what_asks_for_the_protocol_is_taken_apart() -> None:
     ("key", "value", "message"),
     [
         ("delta.feature.deletionVectors", "true", "must be 'supported'"),
-        ("delta.feature.", "supported", "names no table feature"),
+        ("delta.feature.", "supported", "does not name a table feature"),
         ("delta.minReaderVersion", "three", "protocol version"),
         ("delta.minWriterVersion", "0", "protocol version"),
         ("delta.constraints.", "x > 0", "a constraint needs a name"),
@@ -274,7 +274,7 @@ def test_a_request_for_the_protocol_that_makes_no_sense_is_refused(key: str, val
 
 
 def test_constraints_that_differ_in_case_alone_are_one_too_many() -> None:
-    with pytest.raises(InvalidArgument, match="is given twice"):
+    with pytest.raises(InvalidArgument, match="is set twice"):
         split_properties({"delta.constraints.c": "x > 0", "delta.constraints.C": "x > 1"})
 
 

@@ -49,16 +49,16 @@ PLACES = ["s", "s.element", "s.key", "s.value", "s.value.element"]
 @pytest.mark.parametrize("mode", [NONE, NAME, ID])
 @pytest.mark.parametrize("place", PLACES)
 def test_names_that_differ_in_case_alone_are_refused_at_every_depth(place: str, mode: str) -> None:
-    with pytest.raises(InvalidArgument, match=f"found 'ab' and 'aB' in {place}: rename one"):
+    with pytest.raises(InvalidArgument, match=f"found 'ab' and 'aB' in {place}. Rename one"):
         validate_column_names(_placed(_struct("ab", "x", "aB"), place), mode)
 
 
 def test_names_that_differ_in_case_alone_are_refused_at_the_top() -> None:
-    with pytest.raises(InvalidArgument, match=r"found 'a' and 'A': rename one"):
+    with pytest.raises(InvalidArgument, match=r"found 'a' and 'A'. Rename one"):
         validate_column_names(_struct("a", "A"), NONE)
-    with pytest.raises(InvalidArgument, match=r"found 'A' and 'a': rename one"):
+    with pytest.raises(InvalidArgument, match=r"found 'A' and 'a'. Rename one"):
         validate_column_names(_struct("A", "a"), NONE)
-    with pytest.raises(InvalidArgument, match=r"found 'a' and 'a': rename one"):
+    with pytest.raises(InvalidArgument, match=r"found 'a' and 'a'. Rename one"):
         validate_column_names(_struct("a", "a"), NAME)
     validate_column_names(StructType((StructField("a", _struct("a", "b")), StructField("b", LONG))), NONE)
 
@@ -90,7 +90,7 @@ def test_empty_names_and_half_characters_are_refused(mode: str) -> None:
 
 @pytest.mark.parametrize("name", ["_change_type", "_commit_version", "_COMMIT_timestamp"])
 def test_names_of_the_change_feed_are_reserved_while_it_is_on(name: str) -> None:
-    with pytest.raises(InvalidArgument, match=r"reserved while the change data feed is enabled: rename .*, or set"):
+    with pytest.raises(InvalidArgument, match=r"reserved while the change data feed is enabled\. Rename .*, or set"):
         validate_column_names(_struct(name), NAME, change_feed=True)
     validate_column_names(_struct(name), NAME)
     validate_column_names(_placed(_struct(name), "s"), NAME, change_feed=True)
@@ -98,12 +98,12 @@ def test_names_of_the_change_feed_are_reserved_while_it_is_on(name: str) -> None
 
 
 def test_names_for_own_use_are_reserved() -> None:
-    with pytest.raises(InvalidArgument, match="found '__Slackwater_x': rename it"):
+    with pytest.raises(InvalidArgument, match=r"found '__Slackwater_x'\. Rename it"):
         validate_column_names(_struct("__Slackwater_x"), NAME)
 
 
 def test_a_part_of_a_table_is_named_by_its_place() -> None:
-    with pytest.raises(InvalidArgument, match=r"column s\.`a b`: a name must not hold ' '"):
+    with pytest.raises(InvalidArgument, match=r"column s\.`a b`: a name must not contain ' '"):
         validate_column_names(_struct("a b"), NONE, parent=("s",))
 
 
@@ -150,7 +150,7 @@ def test_other_types_do_not(data_type: DataType) -> None:
     [
         (["nobody"], r"'nobody' is not among the columns \['a', 'b', 'v', 's'\]"),
         (["s.x"], r"'s\.x' is not among the columns .*top-level"),
-        (["a", "A"], r"'a' is named twice"),
+        (["a", "A"], r"'a' occurs twice"),
         (["a", "b"], r"needs at least one column that it is not partitioned by"),
     ],
 )

@@ -118,7 +118,7 @@ def test_a_new_column_is_nullable_and_leaves_behind_what_another_table_said_of_i
 def test_new_columns_without_leave_are_all_named() -> None:
     table = _struct(a=LONG, s=_struct(a=LONG))
     data = _struct(a=LONG, b=LONG, s=_struct(a=LONG, **{"c.d": LONG}))
-    with pytest.raises(InvalidArgument, match=r"the table lacks: s\.`c\.d`, b; set the option mergeSchema"):
+    with pytest.raises(InvalidArgument, match=r"the table lacks: s\.`c\.d`, b\. .*Set the option mergeSchema"):
         merge_schemas(table, data, allow_new_columns=False, widen=True)
 
 
@@ -144,7 +144,7 @@ def test_a_new_column_that_no_file_can_hold_is_refused(data: StructType) -> None
 def test_the_legal_widening_needs_leave_and_goes_one_way(narrow: DataType, wide: DataType) -> None:
     assert _merged(_struct(a=narrow), _struct(a=wide)) == _struct(a=wide)
     assert _merged(_struct(a=wide), _struct(a=narrow)) == _struct(a=wide)
-    with pytest.raises(InvalidArgument, match=r"column a is of type .* set the option\s+mergeSchema to true"):
+    with pytest.raises(InvalidArgument, match=r"column a is of type .* Set the option\s+mergeSchema to true"):
         merge_schemas(_struct(a=narrow), _struct(a=wide), allow_new_columns=True, widen=False)
 
 
@@ -178,7 +178,7 @@ def test_narrower_data_takes_the_type_of_the_table(table: DataType, data: DataTy
 def test_types_that_do_not_fit_are_named_with_their_place(place: str, types: list[DataType]) -> None:
     with pytest.raises(
         InvalidArgument,
-        match=rf"column {place} is of type long in the table and of type string .*cast the data to long, or overwrite",
+        match=rf"column {place} is of type long in the table and of type string .*Cast the data to long, or overwrite",
     ):
         _merged(_struct(c=types[0]), _struct(c=types[1]))
 
@@ -198,14 +198,14 @@ def test_types_that_do_not_fit_are_named_with_their_place(place: str, types: lis
     ids=str,
 )
 def test_other_types_never_change(table: DataType, data: DataType) -> None:
-    with pytest.raises(InvalidArgument, match="whose values it does not hold"):
+    with pytest.raises(InvalidArgument, match="which does not fit"):
         _merged(_struct(a=table), _struct(a=data))
 
 
 @pytest.mark.parametrize("metadata", [{"delta.generationExpression": "1"}, {"delta.identity.start": 1}])
 def test_what_the_table_computes_keeps_its_type(metadata: dict[str, object]) -> None:
     table = StructType((StructField("a", BYTE, True, metadata),))
-    with pytest.raises(InvalidArgument, match=r"column a .* its type must stay"):
+    with pytest.raises(InvalidArgument, match=r"column a .* Its type cannot change"):
         _merged(table, _struct(a=SHORT))
     assert _merged(StructType((replace(table.fields[0], type=SHORT),)), _struct(a=BYTE)).fields[0].type == SHORT
 
@@ -214,12 +214,12 @@ def test_fixed_columns_keep_their_type_with_all_inside() -> None:
     table, data = _struct(s=_struct(x=BYTE, y=BYTE)), _struct(s=_struct(x=BYTE, y=SHORT))
     assert merge_schemas(table, data, allow_new_columns=True, widen=True, fixed=[("s", "x")]) == data
     for fixed in (("s",), ("s", "y")):
-        with pytest.raises(InvalidArgument, match=r"column s\.y .* its type must stay"):
+        with pytest.raises(InvalidArgument, match=r"column s\.y .* Its type cannot change"):
             merge_schemas(table, data, allow_new_columns=True, widen=True, fixed=[fixed])
 
 
 def test_names_that_differ_in_case_alone_have_no_column_to_go_to() -> None:
-    with pytest.raises(InvalidArgument, match=r"columns \['a', 'A'\] of the data differ in case alone"):
+    with pytest.raises(InvalidArgument, match=r"columns \['a', 'A'\] of the data differ only in case"):
         _merged(_struct(a=LONG), _struct(a=LONG, A=LONG))
     with pytest.raises(InvalidArgument, match=r"columns \['a', 'A'\] in s of the data"):
         _merged(_struct(s=_struct(a=LONG)), _struct(s=_struct(a=LONG, A=LONG)))

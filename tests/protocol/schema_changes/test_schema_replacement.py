@@ -118,13 +118,16 @@ def _having(**changed: StructField) -> StructType:
         ),
         (
             _having(b=StructField("b", LONG, False)),
-            "column b may hold nulls: set it NOT NULL in a step of its own",
+            "column b may contain nulls. Set it NOT NULL in a separate step",
         ),
         (_having(b=StructField("b", LONG, True, {"CURRENT_DEFAULT": "1"})), "does not change CURRENT_DEFAULT"),
         (_having(m=StructField("m", MapType(BYTE, _struct()))), r"m\.value is a struct without fields"),
         (StructType((*SCHEMA, StructField("n", LONG, False))), "column n is NOT NULL"),
-        (StructType((*SCHEMA, StructField("A", BYTE))), "column a is given twice"),
-        (StructType((*SCHEMA, StructField("n", LONG), StructField("N", LONG))), r"columns \['n', 'N'\] differ in case"),
+        (StructType((*SCHEMA, StructField("A", BYTE))), "column a occurs twice"),
+        (
+            StructType((*SCHEMA, StructField("n", LONG), StructField("N", LONG))),
+            r"columns \['n', 'N'\] differ only in case",
+        ),
         (StructType((*SCHEMA, StructField("n", _struct(v=VOID)))), r"n\.v is of type void"),
     ],
 )
@@ -170,12 +173,16 @@ def test_without_column_mapping_no_ids_remain() -> None:
     ("schema", "partitions", "message"),
     [
         (_struct(a=LONG, A=LONG), [], "must differ in more than case"),
-        (_struct(**{"a b": LONG}), [], "must not hold ' '"),
+        (_struct(**{"a b": LONG}), [], "must not contain ' '"),
         (_struct(a=VOID), [], "all of type void"),
         (_struct(a=LONG, s=_struct(v=VOID)), [], r"s\.v is of type void"),
         (_struct(a=LONG), ["a"], "at least one column"),
         (_struct(a=LONG), ["z"], "'z' is not among"),
-        (_struct(a=LONG), [], r"CHECK constraint c reads \['b'\], which the new schema lacks \(b > 0\): drop it first"),
+        (
+            _struct(a=LONG),
+            [],
+            r"CHECK constraint c reads \['b'\], which the new schema lacks \(b > 0\)\. .*Drop CHECK constraint c first",
+        ),
         (_struct(b=LONG, _change_type=LONG), [], "reserved while the change data feed"),
         (
             StructType((StructField("b", LONG), StructField("g", LONG, True, {"delta.generationExpression": "q + 1"}))),

@@ -255,7 +255,7 @@ def test_a_source_column_with_a_reserved_name_is_refused(spark: SparkSession, ro
 @pytest.mark.parametrize("generated", [", d DATE GENERATED ALWAYS AS (CAST(colUtc AS DATE))", ""], ids=["yes", "no"])
 def test_columns_of_an_insert_that_differ_in_case_alone_are_refused(spark: SparkSession, generated: str) -> None:
     spark.sql(f"CREATE TABLE t (id INT, colUtc TIMESTAMP{generated}) USING delta")
-    with pytest.raises(InvalidArgument, match="differ in case"):
+    with pytest.raises(InvalidArgument, match="differ only in case"):
         spark.sql("INSERT INTO t (id, colUtc, colUTC) VALUES (1, now(), now())")
 
 

@@ -175,7 +175,7 @@ def test_names_count_by_their_case_where_the_session_says_so(
     ):
         assert _outcome(rows, statement) == FAILED, statement
     assert rows("SELECT id FROM lower") == [(1,), (2,)]
-    with pytest.raises(InvalidArgument, match="there is a column 'id' already"):
+    with pytest.raises(InvalidArgument, match="a column 'id' already exists"):
         spark.sql("ALTER TABLE lower ADD COLUMN ID INT")
     # Where one column can be meant, INSERT, SET and ALTER take it in any case.
     spark.sql("INSERT INTO lower (ID, V) VALUES (3, 'c')")

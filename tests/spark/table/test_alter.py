@@ -295,9 +295,9 @@ def test_properties_that_cannot_be_are_refused(
 def test_a_mapped_table_does_not_go_back(spark: SparkSession, path: str) -> None:
     table = create(spark, path, "id INT", NAME_MAPPING)
     for mode in ("id", "none"):
-        with pytest.raises(errors.SlackwaterError, match="cannot go from name"):
+        with pytest.raises(errors.SlackwaterError, match="cannot change from name"):
             table.setProperties({"delta.columnMapping.mode": mode})
-    with pytest.raises(errors.UnsupportedFeature, match="cannot go from name"):
+    with pytest.raises(errors.UnsupportedFeature, match="cannot change from name"):
         table.unsetProperties("delta.columnMapping.mode")
     with pytest.raises(errors.OperationNotAllowed, match="itself"):
         table.unsetProperties("delta.columnMapping.maxColumnId")

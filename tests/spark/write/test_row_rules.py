@@ -259,7 +259,7 @@ def test_sql_that_reaches_out_of_the_row_is_refused_before_anything_runs(
     features = ["checkConstraints", "generatedColumns", "allowColumnDefaults"]
     path = table_log(tmp_path / "t", [LONG, text], configuration, features)
     before = listing(path)
-    with pytest.raises(errors.UnsupportedFeature, match="the function java_method is not among"):
+    with pytest.raises(errors.UnsupportedFeature, match="the function java_method is not one of"):
         save(spark.range(1), path)
     assert listing(path) == before
 

@@ -83,7 +83,7 @@ def test_what_is_so_already_is_nothing_to_commit() -> None:
         ({"delta.nonsense": "1"}, "unknown table property"),
         ({"delta.appendOnly": "perhaps"}, "true or false"),
         ({"delta.constraints.c": "id > 0"}, "addConstraint"),
-        ({"delta.columnMapping.maxColumnId": "7"}, "kept by Slackwater itself"),
+        ({"delta.columnMapping.maxColumnId": "7"}, "maintained by Slackwater itself"),
         ({"delta.dataSkippingStatsColumns": "nowhere"}, "nowhere"),
         ({"delta.columnMapping.mode": "id"}, "id"),
         ({"delta.feature.nonsense": "supported"}, "nonsense"),
@@ -139,9 +139,9 @@ def test_column_mapping_is_enabled_on_a_table_that_has_files() -> None:
     assert len(set(ids)) == 2
     assert live(after.store) == ["a"]
     assert after.files("id > 100").num_rows == 0
-    with pytest.raises(UnsupportedFeature, match="cannot go from name to none"):
+    with pytest.raises(UnsupportedFeature, match="cannot change from name to none"):
         set_properties(after, {"delta.columnMapping.mode": "none"})
-    with pytest.raises(UnsupportedFeature, match="cannot go from name to none"):
+    with pytest.raises(UnsupportedFeature, match="cannot change from name to none"):
         unset_properties(after, ["delta.columnMapping.mode"])
 
 

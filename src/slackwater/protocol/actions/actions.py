@@ -172,7 +172,7 @@ def parse_actions(data: bytes, where: str) -> list[dict[str, Any]]:
         try:
             action = orjson.loads(line)
         except orjson.JSONDecodeError as error:
-            raise CorruptLog(f"{where}, line {number}: not JSON ({error}); the file may be truncated") from error
+            raise CorruptLog(f"{where}, line {number}: not JSON ({error}). The file may be truncated") from error
         if not isinstance(action, dict):
             raise CorruptLog(f"{where}, line {number}: expected one JSON object per line, found {line[:60]!r}")
         actions.append(action)
@@ -188,8 +188,8 @@ def parse_commit(data: bytes, where: str) -> list[dict[str, Any]]:
     actions = parse_actions(data, where)
     if not actions:
         raise CorruptLog(
-            f"{where}: a commit must hold an action, found {len(data)} bytes without any: what was in it is lost, as "
-            "where its writer's machine stopped before the file was on the disk; restore the file, or take it out of "
-            "the log where it is the newest version and its writer was never told that it is committed"
+            f"{where}: the commit contains no action, found {len(data)} bytes. The writer's machine may have stopped "
+            "before the file was on the disk. Restore the file, or delete it if it is the newest version and its "
+            "writer was not notified of a commit"
         )
     return actions

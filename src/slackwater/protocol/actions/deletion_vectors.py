@@ -176,7 +176,7 @@ def parse_file_slice(descriptor: DeletionVectorDescriptor, file_bytes_at_offset:
     found_size = int.from_bytes(file_bytes_at_offset[:4], "big")
     if found_size != size:
         raise CorruptDeletionVector(
-            f"{where}: the log says {size} bytes, the file says {found_size}",
+            f"{where}: the log records {size} bytes, the file records {found_size}",
             error_class="DELTA_DELETION_VECTOR_SIZE_MISMATCH",
         )
     data = file_bytes_at_offset[4 : 4 + size]
@@ -255,15 +255,13 @@ def _decode_inline(text: str, size: int) -> bytes | None:
         return z85.decode(text)[:size]
     tail_bytes, fill = size % 4, len(tail) - len(tail.lstrip("#"))
     if tail_bytes + fill != 4:
-        raise InvalidArgument(f"last group {tail!r} does not hold {tail_bytes} bytes")
+        raise InvalidArgument(f"last group {tail!r} does not contain {tail_bytes} bytes")
     return z85.decode(text[:-5]) + z85.decode("0" * fill + tail[fill:])[fill:]
 
 
 def _deserialize(portable: bytes, where: str) -> BitMap64:
     if len(portable) < 8:
-        raise CorruptDeletionVector(
-            f"{where}: expected at least 8 bytes behind the magic number, found {len(portable)}"
-        )
+        raise CorruptDeletionVector(f"{where}: expected at least 8 bytes after the magic number, found {len(portable)}")
     try:
         return BitMap64.deserialize(portable)
     except ValueError as error:

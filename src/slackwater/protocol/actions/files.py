@@ -182,7 +182,7 @@ class AddCDCFile:
     def from_json(node: Mapping[str, Any], where: str) -> AddCDCFile:
         """Return the file in `node`. Raises CorruptLog, naming `where`, for a missing or malformed field."""
         if required(node, "dataChange", bool, where, "cdc"):
-            raise CorruptLog(f"{where}: cdc never changes data, found dataChange true")
+            raise CorruptLog(f"{where}: cdc must have dataChange false, found true")
         return AddCDCFile(
             _path(node, where, "cdc"),
             nullable_map(node, "partitionValues", where, "cdc"),

@@ -60,7 +60,7 @@ def _load(document: str | bytes) -> Any:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise InvalidArgument(f"{name} is no JSON value")
+    raise InvalidArgument(f"{name} is not a JSON value")
 
 
 def _object_without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def _object_without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(node) != len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise InvalidArgument(f"key {twice!r} occurs twice in one JSON object, which the protocol forbids")
+        raise InvalidArgument(f"key {twice!r} occurs twice in one JSON object. The protocol forbids duplicate keys")
     return node
 
 

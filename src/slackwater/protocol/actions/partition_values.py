@@ -57,7 +57,9 @@ def parse_partition_value(text: str | None, data_type: DataType, zone: str | Non
     try:
         return parsed[0].as_py()
     except (ValueError, OverflowError) as error:
-        raise UnsupportedFeature(f"partition value {text!r} of type {data_type} is no Python value: {error}") from error
+        raise UnsupportedFeature(
+            f"partition value {text!r} of type {data_type} cannot be represented in Python: {error}"
+        ) from error
 
 
 def parse_partition_column(values: pa.Array | pa.ChunkedArray, data_type: DataType, zone: str = "UTC") -> pa.Array:
@@ -94,7 +96,7 @@ def serialize_partition_value(value: Any, data_type: DataType) -> str | None:
     text = _serialize(value, data_type)
     if text is None:
         raise InvalidArgument(
-            f"{value!r} is no value of the partition column type {data_type}",
+            f"{value!r} is not a value of the partition column type {data_type}",
             error_class="DELTA_PARTITION_COLUMN_CAST_FAILED",
         )
     return text or None
@@ -265,7 +267,7 @@ def _local_to_utc_us(wall_us: _Int64s, zone: str) -> _Int64s:
         instants = pc.assume_timezone(walls, zone, ambiguous="earliest", nonexistent="earliest")
         local_us = _to_int64s(pc.local_timestamp(instants))
     except pa.ArrowInvalid as error:
-        raise InvalidArgument(f"{zone!r} is no time zone known here: use an IANA name or an offset") from error
+        raise InvalidArgument(f"unknown time zone {zone!r}. Use an IANA name or an offset") from error
     utc_us: _Int64s = wall_us - (local_us - _to_int64s(instants))
     late = wall_us >= _LATE_US
     if late.any():

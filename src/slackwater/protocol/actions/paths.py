@@ -219,9 +219,9 @@ def checked_data_path(path: str, root_url: str, local_root: str | None, allow_ou
             return checked_relative_path(named[len(root) + 1 :], root_url, path)
     if not allow_outside:
         raise PathNotAllowed(
-            f"{root_url}: the log names the file {path!r} outside the table's root, and such files are not followed "
-            "here. If you trust the table, set the option allowPathsOutsideRoot to true (allow_paths_outside_root=True "
-            "in Python)"
+            f"{root_url}: the log names the file {path!r} outside the table's root. Such a path is not followed here. "
+            "If you trust the table, set the option allowPathsOutsideRoot to true (allow_paths_outside_root=True in "
+            "Python)"
         )
     _require_file(canonical, root_url, path)
     return canonical
@@ -235,8 +235,8 @@ def checked_relative_path(relative: str, root_url: str, named: str | None = None
     path = relative if named is None else named
     if is_absolute(relative):
         raise PathNotAllowed(
-            f"{root_url}: the log names the file {path!r}, which must be below the table's root and hides an absolute "
-            "path inside the path; such a path is never followed"
+            f"{root_url}: the log names the file {path!r}, which hides an absolute path. The file must be below the "
+            "table's root. Such a path is never followed"
         )
     _require_file(relative, root_url, path)
     return relative
@@ -245,14 +245,14 @@ def checked_relative_path(relative: str, root_url: str, named: str | None = None
 def _require_file(decoded: str, root_url: str, path: str) -> None:
     if ".." in _SEPARATOR.split(decoded):
         raise PathNotAllowed(
-            f"{root_url}: the log names the file {path!r}, which climbs out of the table's root with '..'; such a path "
+            f"{root_url}: the log names the file {path!r}, which climbs out of the table's root with '..'. Such a path "
             "is never followed"
         )
     # Reject directories, because a reader of a directory reads all files in it.
     if decoded.rpartition("/")[2] in ("", ".") or "\0" in decoded:
         raise PathNotAllowed(
-            f"{root_url}: the log names the file {path!r}, which cannot be one: it is empty, ends as a directory does, "
-            "or holds a NUL; such a path is never followed"
+            f"{root_url}: the log names the file {path!r}, which is not a file path: it is empty, ends with a slash, "
+            "or contains a NUL. Such a path is never followed"
         )
 
 

@@ -25,6 +25,6 @@ def time_zone(zone: str) -> dt.tzinfo:
         return ZoneInfo(zone)
     except (KeyError, ValueError, OSError) as error:
         raise InvalidArgument(
-            f"unknown time zone {zone!r}; name one such as Europe/Copenhagen, or an offset such as +02:00 (in a "
-            "session, set spark.sql.session.timeZone to it)"
+            f"unknown time zone {zone!r}. Use a name such as Europe/Copenhagen, or an offset such as +02:00. In a "
+            "session, set spark.sql.session.timeZone to it"
         ) from error

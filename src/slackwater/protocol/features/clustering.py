@@ -102,9 +102,7 @@ def validate_clustering_columns(
     for position, column in enumerate(resolved):
         name, data_type = ".".join(column), _fields(schema, column)[-1].type
         if column in resolved[:position]:
-            raise InvalidArgument(
-                f"clustering column {name} is named twice", error_class="DELTA_DUPLICATE_COLUMNS_FOUND"
-            )
+            raise InvalidArgument(f"clustering column {name} occurs twice", error_class="DELTA_DUPLICATE_COLUMNS_FOUND")
         if not has_extremes(data_type):
             raise InvalidArgument(
                 f"clustering column {name}: a table cannot be clustered by the type {data_type}",
@@ -112,8 +110,8 @@ def validate_clustering_columns(
             )
         if columns_with_stats is not None and column not in columns_with_stats:
             raise InvalidArgument(
-                f"clustering column {name}: no statistics are collected for it; raise delta.dataSkippingNumIndexedCols "
-                "or name it in delta.dataSkippingStatsColumns",
+                f"clustering column {name}: no statistics are collected for it. Increase "
+                "delta.dataSkippingNumIndexedCols, or add it to delta.dataSkippingStatsColumns",
                 error_class="DELTA_CLUSTERING_COLUMN_MISSING_STATS",
             )
 
@@ -131,8 +129,8 @@ def validate_file_stats(add: AddFile, columns: Sequence[ColumnName]) -> None:
         bounded = found["minValues"] is not None and found["maxValues"] is not None
         if rows is None or found["nullCount"] is None or not (bounded or found["nullCount"] == rows):
             raise InvalidArgument(
-                f"{add.path}: the table is clustered by {'.'.join(column)}, so the stats of every file must say its "
-                "numRecords, and minValues, maxValues and nullCount of that column"
+                f"{add.path}: the table is clustered by {'.'.join(column)}, but stats are missing. Add numRecords, and "
+                "minValues, maxValues and nullCount of this column"
             )
 
 

@@ -76,7 +76,7 @@ def assign_column_mapping(
     mapped = rewrite_fields(schema, assigned)
     if last > _GREATEST_ID:
         raise InvalidArgument(
-            f"column ids are 32-bit numbers, and {last} would be needed: write the table's rows into a new table"
+            f"column ids are 32-bit numbers, but {last} would be needed. Write the table's rows into a new table"
         )
     validate_mapping(mapped, mode)
     return mapped, last
@@ -118,15 +118,15 @@ def validate_mapping_change(old_mode: str, new_mode: str, is_new_table: bool) ->
         return
     if new_mode == NONE:
         raise UnsupportedFeature(
-            f"table property {COLUMN_MAPPING_MODE} cannot go from {old_mode} to none: the data files have physical "
-            "names; write the table's rows into a new table without column mapping",
+            f"table property {COLUMN_MAPPING_MODE} cannot change from {old_mode} to none: the data files have "
+            "physical names. Write the table's rows into a new table without column mapping",
             error_class="DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE_CHANGE",
         )
     if old_mode == NONE:
         raise InvalidArgument(_no_ids_in_files(), error_class="DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE_CHANGE")
     raise InvalidArgument(
-        f"table property {COLUMN_MAPPING_MODE} cannot go from {old_mode} to {new_mode}: files are read by one or the "
-        "other for the life of a table; write the rows into a new table",
+        f"table property {COLUMN_MAPPING_MODE} cannot change from {old_mode} to {new_mode}: files are read by the "
+        "same mode for the life of a table. Write the rows into a new table",
         error_class="DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE_CHANGE",
     )
 
@@ -172,8 +172,8 @@ def _unmapped(column: StructField) -> dict[str, Any]:
 
 def _no_ids_in_files() -> str:
     return (
-        f"table property {COLUMN_MAPPING_MODE} can be id only from the creation of a table on: the data files that "
-        "this one has hold no column ids; use name"
+        f"table property {COLUMN_MAPPING_MODE} can be id only if it is set at the creation of the table: the data "
+        "files of this table contain no column ids. Use name"
     )
 
 

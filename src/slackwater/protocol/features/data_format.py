@@ -19,6 +19,6 @@ def validate_parquet(metadata: Metadata, where: str) -> None:
     provider = metadata.format.provider
     if provider.lower() != PARQUET:
         raise UnsupportedFeature(
-            f"{where}: the data files of the table are {provider!r} by its metaData.format.provider; this version of "
-            f"Slackwater reads and writes rows of {PARQUET} only: use the engine that made the table"
+            f"{where}: the data files have the format {provider!r} (metaData.format.provider). This version of "
+            f"Slackwater reads and writes rows of {PARQUET} only. Use the engine that created the table"
         )

@@ -38,7 +38,7 @@ def active_version(table: TableConfiguration) -> int | None:
     active = [version for version in _ENABLED_BY if table.is_active(f"icebergCompatV{version}")]
     if len(active) > 1:
         raise InvalidArgument(
-            f"only one of {' and '.join(_ENABLED_BY.values())} can be true: set the other to false",
+            f"only one of {' and '.join(_ENABLED_BY.values())} can be true. Set the other to false",
             error_class="DELTA_ICEBERG_COMPAT_VIOLATION",
         )
     return active[0] if active else None
@@ -120,7 +120,7 @@ def _validate_deletion_vectors(version: int, table: TableConfiguration, rule: st
         return
     if version == 1:
         raise InvalidArgument(
-            f"{rule}, which a table that supports deletion vectors cannot have: drop the feature first",
+            f"{rule}, but the table supports deletion vectors. Drop the feature first",
             error_class="DELTA_ICEBERG_COMPAT_VIOLATION",
         )
     if table.properties.flag(ENABLE_DELETION_VECTORS):
@@ -142,8 +142,8 @@ def _validate_types(version: int, schema: StructType, rule: str) -> None:
 def _validate_partitioning(previous: Metadata, metadata: Metadata, rule: str) -> None:
     if previous.partition_columns and previous.partition_columns != metadata.partition_columns:
         raise InvalidArgument(
-            f"{rule}, which does not allow to replace the partition columns {', '.join(previous.partition_columns)} by "
-            f"{', '.join(metadata.partition_columns) or 'none'}",
+            f"{rule}, which does not allow a change of the partition columns from "
+            f"{', '.join(previous.partition_columns)} to {', '.join(metadata.partition_columns) or 'none'}",
             error_class="DELTA_ICEBERG_COMPAT_VIOLATION",
         )
 
@@ -155,8 +155,8 @@ def _validate_earlier_files(
     was_active = active_version(previous.changed(table.protocol)) is not None
     if version == 1 and not was_active and has_earlier_files and table.metadata.partition_columns:
         raise InvalidArgument(
-            f"{rule}, which needs the partition values in every data file: the table has files without them, so they "
-            "must be rewritten in the same commit",
+            f"{rule}, which needs the partition values in every data file, but some files lack them. Rewrite these "
+            "files in the same commit",
             error_class="DELTA_ICEBERG_COMPAT_VIOLATION",
         )
 

@@ -56,7 +56,7 @@ class IdentityColumn:
         if not _SMALLEST <= found <= _LARGEST:
             raise InvariantViolationException(
                 f"identity column {self.name}: its values are used up (start {self.start}, step {self.step}, "
-                f"high-water mark {self.high_water_mark}): the next ones do not fit into a long"
+                f"high-water mark {self.high_water_mark}). The next values do not fit into a long"
             )
         return found
 
@@ -104,7 +104,7 @@ def identity_columns(schema: StructType) -> tuple[IdentityColumn, ...]:
     """Return the identity columns of `schema`, in order. Raises InvalidSchema for an invalid or nested one."""
     nested = next((path for path, column in walk_fields(schema) if len(path) > 1 and is_identity(column)), None)
     if nested is not None:
-        raise InvalidSchema(f"identity column {'.'.join(nested)}: must be a column of the top level")
+        raise InvalidSchema(f"identity column {'.'.join(nested)}: must be a top-level column")
     return tuple(identity for column in schema if (identity := identity_column(column)))
 
 
@@ -188,7 +188,7 @@ def same_but_identity(one: TableConfiguration, other: TableConfiguration) -> boo
 def _required_identity(column: StructField) -> IdentityColumn:
     identity = identity_column(column)
     if identity is None:
-        raise InvalidSchema(f"column {column.name} is no identity column")
+        raise InvalidSchema(f"column {column.name} is not an identity column")
     return identity
 
 

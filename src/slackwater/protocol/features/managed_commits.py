@@ -90,8 +90,8 @@ def validate_no_secrets(conf: Mapping[str, str]) -> None:
         plain = key.replace("-", "").lower()
         if any(word in plain for word in _SECRET_WORDS) or _may_hold_a_secret(value):
             raise InvalidArgument(
-                f"{MANAGED_COMMIT_OWNER_CONF} must not hold a secret, and {key!r} looks like one: everybody who can "
-                "read the table sees it; give secrets to the client instead"
+                f"{MANAGED_COMMIT_OWNER_CONF} must not contain a secret, but {key!r} looks like one. Every reader of "
+                "the table can see it. Pass secrets to the client instead"
             )
 
 
@@ -112,18 +112,18 @@ def ownership(table: TableConfiguration, where: str) -> CommitOwnerConfig | None
         return None
     if name is None:
         raise CorruptTable(
-            f"{where} supports the feature {FEATURE}, but {MANAGED_COMMIT_OWNER} names no owner: nobody can say which "
-            "of its commits count; set the owner, or drop the feature, with the engine that made the table"
+            f"{where} supports the feature {FEATURE}, but {MANAGED_COMMIT_OWNER} names no owner, so the committed "
+            "versions are unknown. Set the owner, or drop the feature, with the engine that created the table"
         )
     if not is_supported:
         raise CorruptTable(
-            f"{where} names the commit owner {name!r}, but does not support the feature {FEATURE}: set the feature, or "
-            f"unset {MANAGED_COMMIT_OWNER}, with the engine that made the table"
+            f"{where} names the commit owner {name!r}, but does not support the feature {FEATURE}. Set the feature, or "
+            f"unset {MANAGED_COMMIT_OWNER}, with the engine that created the table"
         )
     if not has_in_commit_timestamps(table):
         raise CorruptTable(
-            f"{where} has a commit owner, but no in-commit timestamps, which {FEATURE} requires: set "
-            f"{ENABLE_IN_COMMIT_TIMESTAMPS} to true with the engine that made the table"
+            f"{where} has a commit owner, but no in-commit timestamps, which {FEATURE} requires. Set "
+            f"{ENABLE_IN_COMMIT_TIMESTAMPS} to true with the engine that created the table"
         )
     return CommitOwnerConfig(name, _parse_conf(table.properties.get(MANAGED_COMMIT_OWNER_CONF), where))
 
@@ -149,8 +149,8 @@ def validate_not_by_hand(features: Iterable[str]) -> None:
     """Raise OperationNotAllowed if a user requests the feature explicitly. Only an owner adds it."""
     if any(canonical_feature(name) == FEATURE for name in features):
         raise OperationNotAllowed(
-            f"the feature {FEATURE} comes with a commit owner: create the table in a lake with Lake.create_table, or "
-            "bring an existing one in with Lake.adopt"
+            f"the feature {FEATURE} needs a commit owner. Create the table in a lake with Lake.create_table, or add an "
+            "existing table with Lake.adopt"
         )
 
 
@@ -179,8 +179,8 @@ def validate_same_owner(before: TableConfiguration | None, after: TableConfigura
     for key in _OWN_PROPERTIES:
         if (None if before is None else before.properties.get(key)) != after.properties.get(key):
             raise InvalidArgument(
-                f"{key} is not for users to set: create the table in a lake with Lake.create_table, bring an existing "
-                "one in with Lake.adopt, and hand it back with Lake.release",
+                f"users cannot set {key}. Create the table in a lake with Lake.create_table, add an existing table "
+                "with Lake.adopt, and release it with Lake.release",
                 error_class="DELTA_CANNOT_MODIFY_TABLE_PROPERTY",
             )
 
@@ -215,7 +215,7 @@ def validate_kept(
     if protocol is not None:
         missing = {FEATURE, _TIME_FEATURE} - supported_features(protocol)
         if missing:
-            raise _not_by_a_commit(where, f"leaves out the feature {', '.join(sorted(missing))}")
+            raise _not_by_a_commit(where, f"removes the feature {', '.join(sorted(missing))}")
     if metadata is None:
         return
     properties = TableProperties(metadata.configuration)
@@ -223,7 +223,7 @@ def validate_kept(
         known = find_property(key)
         spellings = {key.lower()} | ({alias.lower() for alias in known.aliases} if known else set())
         if sum(name.lower() in spellings for name in properties) != 1:
-            raise _not_by_a_commit(where, f"leaves out {key}, or has it more than once")
+            raise _not_by_a_commit(where, f"removes {key}, or sets it more than once")
     if not properties.flag(ENABLE_IN_COMMIT_TIMESTAMPS):
         raise _not_by_a_commit(where, f"turns off {ENABLE_IN_COMMIT_TIMESTAMPS}")
     conf = _parse_conf(properties.get(MANAGED_COMMIT_OWNER_CONF), where)
@@ -252,8 +252,7 @@ def _named(changed: Sequence[str], kept: Mapping[str, str], conf: Mapping[str, s
 
 def _not_by_a_commit(where: str, what: str) -> OperationNotAllowed:
     return OperationNotAllowed(
-        f"{where} {what}: a table comes to its owner with Lake.create_table or Lake.adopt, and is handed back with "
-        "Lake.release, by none but these"
+        f"{where} {what}. Only Lake.create_table, Lake.adopt and Lake.release may change the commit owner of a table"
     )
 
 

@@ -96,14 +96,14 @@ def without_feature(protocol: Protocol, name: str) -> Protocol:
     supported = supported_features(protocol)
     if dropped not in supported:
         raise InvalidArgument(
-            f"the table does not support the feature {name}, so it cannot be dropped; it supports "
+            f"the feature {name} cannot be dropped: the table does not support it. It supports "
             f"{', '.join(sorted(supported)) or 'none'}",
             error_class="DELTA_FEATURE_DROP_FEATURE_NOT_PRESENT",
         )
     dependents = [f.name for f in FEATURES if f.name in supported and dropped in f.requires]
     if dependents:
         raise InvalidArgument(
-            f"the feature {name} is needed by {', '.join(dependents)}: drop these first",
+            f"the feature {name} is needed by {', '.join(dependents)}. Drop these first",
             error_class="DELTA_FEATURE_DROP_DEPENDENT_FEATURE",
         )
     rest = supported - {dropped}
@@ -158,13 +158,13 @@ def validate_feature_combination(table: TableConfiguration) -> None:
     supported, partition_columns = table.supported_features, table.metadata.partition_columns
     if missing := sorted(required_features(table) - supported):
         raise InvalidArgument(
-            f"the table's properties or columns use {', '.join(missing)}, which its protocol does not support: add the "
+            f"the table's properties or columns use {', '.join(missing)}, which its protocol does not support. Add the "
             "feature with addFeatureSupport"
         )
     for feature in FEATURES:
         lacking = [name for name in feature.requires if name not in supported]
         if feature.name in supported and lacking:
-            raise InvalidArgument(f"the feature {feature.name} needs {', '.join(lacking)}: add it as well")
+            raise InvalidArgument(f"the feature {feature.name} needs {', '.join(lacking)}. Add it as well")
     if "clustering" in supported and partition_columns:
         raise InvalidArgument(
             f"a table cannot be clustered and partitioned (by {', '.join(partition_columns)}) at the same time",
@@ -187,8 +187,8 @@ def _known(name: str) -> TableFeature:
     feature = known_feature(folded.get(name.lower(), name))
     if feature is None:
         raise InvalidArgument(
-            f"{name!r} is no table feature that is known here: did you mean {_closest(name)}? "
-            "docs/protocol-coverage.md lists all (DELTA_UNSUPPORTED_FEATURES_IN_CONFIG)",
+            f"unknown table feature {name!r}. Did you mean {_closest(name)}? docs/protocol-coverage.md lists all "
+            "features (DELTA_UNSUPPORTED_FEATURES_IN_CONFIG)",
             error_class="DELTA_UNSUPPORTED_FEATURES_IN_CONFIG",
         )
     return feature
@@ -208,8 +208,8 @@ def _with_requirements(names: Iterable[str]) -> frozenset[str]:
 def _validate_versions(reader: int, writer: int) -> None:
     if not 1 <= reader <= MAX_READER_VERSION or not 1 <= writer <= MAX_WRITER_VERSION:
         raise InvalidArgument(
-            f"there is no protocol of reader version {reader} and writer version {writer}: readers have versions 1 to "
-            f"{MAX_READER_VERSION}, writers 1 to {MAX_WRITER_VERSION}",
+            f"a protocol of reader version {reader} and writer version {writer} does not exist. Use reader version 1 "
+            f"to {MAX_READER_VERSION} and writer version 1 to {MAX_WRITER_VERSION}",
             error_class="DELTA_INVALID_PROTOCOL_VERSION",
         )
     if reader == FEATURES_READER_VERSION and writer != FEATURES_WRITER_VERSION:
@@ -264,14 +264,14 @@ def _validate_columns(table: TableConfiguration) -> None:
     for path, column in walk_fields(table.schema):
         if CURRENT_DEFAULT in column.metadata and not table.supports("allowColumnDefaults"):
             raise InvalidArgument(
-                f"column {'.'.join(path)} has a default value, which needs the feature allowColumnDefaults: set "
+                f"column {'.'.join(path)} has a default value, which needs the feature allowColumnDefaults. Set "
                 f"{FEATURE_PREFIX}allowColumnDefaults to supported",
                 error_class="WRONG_COLUMN_DEFAULTS_FOR_DELTA_FEATURE_NOT_ENABLED",
             )
         makers = [name for name, is_so in _makers(column.metadata, is_identity(column)) if is_so]
         if len(makers) > 1:
             raise InvalidArgument(
-                f"column {'.'.join(path)} cannot have {' and '.join(makers)} at once",
+                f"column {'.'.join(path)} cannot have {' and '.join(makers)} at the same time",
                 error_class="DELTA_IDENTITY_COLUMNS_WITH_GENERATED_EXPRESSION",
             )
     try:

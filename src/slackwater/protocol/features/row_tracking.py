@@ -133,7 +133,7 @@ def validate_column_names(properties: TableProperties, names: Collection[str]) -
     clash = sorted(name for name in names if name.lower() in hidden)
     if clash:
         raise InvalidArgument(
-            f"the column name {', '.join(clash)} belongs to a hidden column of row tracking: choose another",
+            f"the column name {', '.join(clash)} belongs to a hidden column of row tracking. Choose another name",
             error_class="DELTA_ADDING_COLUMN_WITH_INTERNAL_NAME_FAILED",
         )
 
@@ -149,15 +149,15 @@ def validate_row_tracking(table: TableConfiguration, files_without_ids: int = 0)
         return
     if properties.flag(ROW_TRACKING_SUSPENDED):
         raise InvalidArgument(
-            f"{ENABLE_ROW_TRACKING} and {ROW_TRACKING_SUSPENDED} are both true: set one to false",
+            f"{ENABLE_ROW_TRACKING} and {ROW_TRACKING_SUSPENDED} are both true. Set one to false",
             error_class="DELTA_ROW_TRACKING_ILLEGAL_PROPERTY_COMBINATION",
         )
     if missing := [key for key in _PREFIXES if key not in properties]:
         raise InvalidArgument(f"{ENABLE_ROW_TRACKING} is true, but the table lacks {' and '.join(missing)}")
     if files_without_ids:
         raise InvalidArgument(
-            f"{ENABLE_ROW_TRACKING} is true, but {files_without_ids} live files have no row ids: commit them again "
-            "with ids first, or in the same commit"
+            f"{ENABLE_ROW_TRACKING} is true, but {files_without_ids} live files have no row ids. Commit them again "
+            "with ids, before this commit or in it"
         )
 
 
@@ -175,8 +175,8 @@ def _validate_recommitted(add: AddFile, base: int, mark: int) -> None:
     last = base + max((add.num_records or 0) - 1, 0)
     if base < 0 or last > mark:
         raise InvalidArgument(
-            f"{add.path}: carries the row ids {base} to {last}, but the table gave out ids up to {mark} only: leave "
-            "baseRowId out for a file that is new"
+            f"{add.path}: has the row ids {base} to {last}, but the table assigned ids only up to {mark}. Omit "
+            "baseRowId for a new file"
         )
 
 

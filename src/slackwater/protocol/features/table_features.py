@@ -141,8 +141,8 @@ def validate_readable(protocol: Protocol, where: str) -> None:
     version = protocol.min_reader_version
     if version > MAX_READER_VERSION:
         raise UnsupportedFeature(
-            f"{where}: needs reader version {version}, this version of Slackwater reads up to {MAX_READER_VERSION} "
-            f"(reader features: {', '.join(protocol.reader_features or ()) or 'none'}); upgrade Slackwater",
+            f"{where}: needs reader version {version}. This version of Slackwater reads up to {MAX_READER_VERSION} "
+            f"(reader features: {', '.join(protocol.reader_features or ()) or 'none'}). Upgrade Slackwater",
             error_class="DELTA_INVALID_PROTOCOL_VERSION",
         )
     if version < FEATURES_READER_VERSION:
@@ -157,7 +157,7 @@ def validate_readable(protocol: Protocol, where: str) -> None:
     if unknown:
         raise UnsupportedFeature(
             f"{where}: the table needs reader feature{'s' if len(unknown) > 1 else ''} {', '.join(unknown)}, which "
-            "this version of Slackwater does not read; upgrade Slackwater, or drop the feature with the engine that "
+            "this version of Slackwater does not read. Upgrade Slackwater, or drop the feature with the engine that "
             "added it",
             error_class="DELTA_UNSUPPORTED_FEATURES_FOR_READ",
         )
@@ -174,8 +174,8 @@ def validate_writable(protocol: Protocol, where: str) -> None:
     version = protocol.min_writer_version
     if version > MAX_WRITER_VERSION:
         raise UnsupportedFeature(
-            f"{where}: needs writer version {version}, this version of Slackwater writes up to {MAX_WRITER_VERSION} "
-            f"(writer features: {', '.join(protocol.writer_features or ()) or 'none'}); upgrade Slackwater",
+            f"{where}: needs writer version {version}. This version of Slackwater writes up to {MAX_WRITER_VERSION} "
+            f"(writer features: {', '.join(protocol.writer_features or ()) or 'none'}). Upgrade Slackwater",
             error_class="DELTA_INVALID_PROTOCOL_VERSION",
         )
     _validate_lists(protocol, where)
@@ -183,7 +183,7 @@ def validate_writable(protocol: Protocol, where: str) -> None:
     if refused:
         raise UnsupportedFeature(
             f"{where}: the table needs writer feature{'s' if len(refused) > 1 else ''} {', '.join(refused)}, which "
-            "this version of Slackwater does not write; upgrade Slackwater, or drop the feature with the engine that "
+            "this version of Slackwater does not write. Upgrade Slackwater, or drop the feature with the engine that "
             "added it",
             error_class="DELTA_UNSUPPORTED_FEATURES_FOR_WRITE",
         )
@@ -211,7 +211,7 @@ def _validate_lists(protocol: Protocol, where: str) -> None:
     ):
         if names and version < needed:
             raise CorruptLog(
-                f"{where}: {key} may only stand in a protocol of version {needed}, found version {version}"
+                f"{where}: {key} is only allowed in a protocol of version {needed}, found version {version}"
             )
     for_writers = {canonical_feature(name) for name in protocol.writer_features or ()}
     for_readers = {canonical_feature(name) for name in protocol.reader_features or ()}

@@ -54,13 +54,13 @@ def _part_us(number: str, unit: str, text: str) -> Fraction:
     singular = unit.removesuffix("s")
     if singular in _CALENDAR_UNITS:
         raise InvalidArgument(
-            f"{text!r} counts in {singular}s, which have no fixed length: give it in weeks, days or smaller units "
-            "('365 days' for a year)",
+            f"{text!r} uses {singular}s, which have no fixed length. Use weeks, days or smaller units ('365 days' for "
+            "a year)",
             error_class="DELTA_INVALID_INTERVAL",
         )
     if singular not in _UNIT_US:
         raise InvalidArgument(
-            f"{text!r}: {unit!r} is no unit of time; use {', '.join(name + 's' for name in _UNIT_US)}",
+            f"{text!r}: {unit!r} is not a unit of time. Use {', '.join(name + 's' for name in _UNIT_US)}",
             error_class="DELTA_INVALID_INTERVAL",
         )
     if "." in number and singular != "second":

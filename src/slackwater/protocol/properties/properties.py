@@ -252,7 +252,7 @@ def validate_properties(properties: Mapping[str, str], current: Mapping[str, str
             continue
         known = _settable(key)
         if known.name in result:
-            raise InvalidArgument(f"table property {known.name} is given twice: as {key} and by another name")
+            raise InvalidArgument(f"table property {known.name} is set twice: as {key} and by another name")
         result[known.name] = _canonical_value(known, value)
     _validate_together(result, TableProperties({**(current or {}), **result}))
     return result
@@ -272,17 +272,17 @@ def _validate_texts(properties: Mapping[str, str]) -> None:
     seen: dict[str, str] = {}
     for key, value in properties.items():
         if not isinstance(key, str) or not isinstance(value, str):
-            raise InvalidArgument(f"table properties are texts, found {key!r}: {value!r}; put it in quotes")
+            raise InvalidArgument(f"table properties are strings, found {key!r}: {value!r}. Put the value in quotes")
         folded = key.lower() if key.lower().startswith(_DELTA) else key
         if folded in seen:
-            raise InvalidArgument(f"table property {key} is given twice, also as {seen[folded]}")
+            raise InvalidArgument(f"table property {key} is set twice, also as {seen[folded]}")
         seen[folded] = key
 
 
 def _feature(key: str, value: str) -> str:
     name = key[len(FEATURE_PREFIX) :]
     if not name:
-        raise InvalidArgument(f"{key!r} names no table feature: write {FEATURE_PREFIX}<name>")
+        raise InvalidArgument(f"{key!r} does not name a table feature. Write {FEATURE_PREFIX}<name>")
     if value.strip().lower() not in ("supported", "enabled"):
         raise InvalidArgument(
             f"{key} must be 'supported', found {value!r}", error_class="DELTA_UNSUPPORTED_FEATURE_STATUS"
@@ -314,13 +314,13 @@ def _settable(key: str) -> TableProperty:
         folded = {name.lower(): name for name in PROPERTIES}
         closest = difflib.get_close_matches(key.lower(), folded, n=1, cutoff=0.0)
         raise InvalidArgument(
-            f"unknown table property {key}: did you mean {folded[closest[0]]}? Keys of your own must not begin with "
+            f"unknown table property {key}. Did you mean {folded[closest[0]]}? Your own keys must not begin with "
             "'delta.'",
             error_class="DELTA_UNKNOWN_CONFIGURATION",
         )
     if not known.settable:
         raise InvalidArgument(
-            f"table property {known.name} is kept by Slackwater itself: leave it out",
+            f"table property {known.name} is maintained by Slackwater itself. Omit it",
             error_class="DELTA_CANNOT_MODIFY_TABLE_PROPERTY",
         )
     return known
@@ -368,7 +368,7 @@ def _validate_together(given: Mapping[str, str], merged: TableProperties) -> Non
         log_ms, files_ms = merged.duration_ms(LOG_RETENTION), merged.duration_ms(DELETED_FILE_RETENTION)
         if log_ms is not None and files_ms is not None and log_ms < files_ms:
             raise InvalidArgument(
-                f"{LOG_RETENTION} ({log_ms} ms) must not be shorter than {DELETED_FILE_RETENTION} ({files_ms} ms): set "
+                f"{LOG_RETENTION} ({log_ms} ms) must not be shorter than {DELETED_FILE_RETENTION} ({files_ms} ms). Set "
                 "both"
             )
     row_ids = (ENABLE_ROW_TRACKING, ROW_TRACKING_SUSPENDED)

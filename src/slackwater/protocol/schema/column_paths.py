@@ -36,8 +36,8 @@ def parse_column_path(text: str) -> ColumnPath:
             break
         at += 1
     raise InvalidArgument(
-        f"not a column: {text!r}, at position {at + 1}; write names separated by dots, and a name that holds a dot or "
-        "a backtick in backticks, as in `a.b`.c"
+        f"not a column: {text!r}, at position {at + 1}. Separate names by dots, and quote a name that contains a dot "
+        "or a backtick in backticks, as in `a.b`.c"
     )
 
 
@@ -93,7 +93,7 @@ def resolve_field(schema: StructType, path: ColumnPath) -> tuple[ColumnPath, Str
     column = parent.get(spelled[-1]) if spelled and isinstance(parent, StructType) else None
     if column is None:
         raise InvalidArgument(
-            f"not a column of its own: {format_column_path(path)!r}; what an array or a map holds has a type, but no "
+            f"not a separate column: {format_column_path(path)!r}. Elements of arrays and maps have a type, but no "
             "name, comment, default or nullability to change"
         )
     return spelled, column

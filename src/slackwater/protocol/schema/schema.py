@@ -182,7 +182,7 @@ def schema_to_json(schema: StructType) -> str:
             # orjson serializes at most 254 levels: 84 nested structs.
             return json.dumps(node, ensure_ascii=False, separators=(",", ":"))
     except RecursionError:
-        raise InvalidSchema("the schema is nested too deeply: flatten its columns") from None
+        raise InvalidSchema("the schema is nested too deeply. Flatten its columns") from None
 
 
 def _parse_type(node: Any, path: str) -> DataType:

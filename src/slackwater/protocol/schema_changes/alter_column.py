@@ -82,8 +82,8 @@ def validate_longer_texts(schema: StructType, limits: Mapping[ColumnPath, str]) 
     for at, kind in limits.items():
         if not is_longer(before.get(at), kind):
             raise InvalidArgument(
-                f"column {format_column_path(at)} is of type {before.get(at, STRING)}, and cannot become {kind}: "
-                "VARCHAR(n) may become longer, or STRING",
+                f"column {format_column_path(at)} is of type {before.get(at, STRING)} and cannot become {kind}. "
+                "VARCHAR(n) can only become longer, or STRING",
                 error_class="DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE_COL_OP",
             )
 
@@ -109,7 +109,7 @@ def set_nullability(
                 error_class="DELTA_NESTED_NOT_NULL_CONSTRAINT",
             )
         if not holds_no_null:
-            raise InvalidArgument(f"column {here} can be set NOT NULL only after its rows were found to hold no null")
+            raise InvalidArgument(f"column {here} can be set NOT NULL only after a check that no row contains a null")
     return _with_field(table, spelled, lambda found: replace(found, nullable=nullable))
 
 
@@ -168,11 +168,11 @@ def changed_type(table: TableConfiguration, path: ColumnPath, old: DataType, new
         return old
     here = format_column_path(path)
     if not can_change_in_place(old, new):
-        wider = f"; set {ENABLE_TYPE_WIDENING} to true for this one" if can_widen(old, new) else ""
+        wider = f". For this change, set {ENABLE_TYPE_WIDENING} to true" if can_widen(old, new) else ""
         raise InvalidArgument(
-            f"column {here} is of type {old}, and its data files cannot be read as {new}: byte may become short, both "
-            f"integer{wider}; fields of a struct are added and dropped one by one; else write the rows into a new "
-            "column",
+            f"column {here} is of type {old}, and its data files cannot be read as {new}. Only byte to short or "
+            f"integer, and short to integer, are possible{wider}. Add and drop fields of a struct one by one. "
+            "Otherwise write the rows into a new column",
             error_class="DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE_COL_OP",
         )
     _require_free(table, path, old)
@@ -185,13 +185,13 @@ def _widened(table: TableConfiguration, path: ColumnPath, old: DataType, new: Da
     here = format_column_path(path)
     if _is_of_preview(table):
         raise UnsupportedFeature(
-            f"column {here}: the table has the preview of type widening, whose history of types is another one: drop "
-            "the feature typeWidening-preview first",
+            f"column {here}: the table has the preview of type widening, which records earlier types differently. "
+            "Drop the feature typeWidening-preview first",
             error_class="DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE_COL_OP",
         )
     if active_version(table) is not None and not _is_of_iceberg(old, new):
         raise InvalidArgument(
-            f"column {here} is of type {old}, and Iceberg, which the table is compatible with, does not widen that to "
+            f"column {here} is of type {old}. The table is compatible with Iceberg, which does not widen {old} to "
             f"{new}",
             error_class="DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE_COL_OP",
         )

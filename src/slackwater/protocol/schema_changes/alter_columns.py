@@ -174,7 +174,7 @@ def move_column(table: TableConfiguration, path: ColumnPath, position: ColumnPos
     spelled, column = resolve_field(schema, path)
     parent = spelled[:-1]
     if position.after is not None and position.after.lower() == column.name.lower():
-        raise InvalidArgument(f"column {format_column_path(spelled)} cannot stand after itself")
+        raise InvalidArgument(f"column {format_column_path(spelled)} cannot be placed after itself")
     without = with_type_at(schema, parent, _removal(column.name))
     moved = with_type_at(without, parent, _insertion(column, position, parent))
     moved = with_limits(moved, schema_limits(schema))
@@ -192,19 +192,19 @@ def new_column(column: StructField, path: ColumnPath, mode: str, change_feed: bo
         here = format_column_path(inner)
         if not field.nullable:
             raise InvalidArgument(
-                f"column {here} is NOT NULL, and the rows that are there have no value for it: add it nullable, fill "
-                "it, then set it NOT NULL",
+                f"column {here} is NOT NULL, but existing rows have no value for it. Add it as nullable, fill it, "
+                "then set it NOT NULL",
                 error_class="DELTA_MISSING_NOT_NULL_COLUMN_VALUE",
             )
         if CURRENT_DEFAULT in field.metadata or EXISTS_DEFAULT in field.metadata:
             raise InvalidArgument(
-                f"column {here} cannot be added with a default value: add it without, then set its default",
+                f"column {here} cannot be added with a default value. Add it without a default, then set its default",
                 error_class="WRONG_COLUMN_DEFAULTS_FOR_DELTA_ALTER_TABLE_ADD_COLUMN_NOT_SUPPORTED",
             )
         if is_generated(field) or is_identity(field) or INVARIANTS in field.metadata:
             raise InvalidArgument(
-                f"column {here} is generated, an identity column or has an invariant, which the rows that are there do "
-                "not satisfy: add such columns when the table is created"
+                f"column {here} is generated, an identity column or has an invariant, which existing rows do not "
+                "satisfy. Add such columns when the table is created"
             )
     return strip_mapping(StructType((column,))).fields[0]
 
@@ -225,7 +225,7 @@ def validate_drop(table: TableConfiguration, dropped: Sequence[ColumnPath], clus
             )
         if any(overlap(path, resolve_path(schema, column)[0]) for column in clustering):
             raise InvalidArgument(
-                f"column {here} cannot be dropped: the table is clustered by it; choose other clustering columns first",
+                f"column {here} cannot be dropped: the table is clustered by it. Choose other clustering columns first",
                 error_class="DELTA_UNSUPPORTED_DROP_CLUSTERING_COLUMN",
             )
         if _is_in_key(schema, path):
@@ -287,8 +287,8 @@ def _insertion(
             before = StructType(tuple(fields)).get(position.after)
             if before is None:
                 raise InvalidArgument(
-                    f"column {column.name!r} cannot stand after {position.after!r}: there is no such column"
-                    f"{_inside(parent)}, only {[f.name for f in fields]}",
+                    f"column {column.name!r} cannot be placed after {position.after!r}: there is no such "
+                    f"column{_inside(parent)}, only {[f.name for f in fields]}",
                     error_class="DELTA_COLUMN_NOT_FOUND_IN_SCHEMA",
                 )
             at = fields.index(before) + 1
@@ -333,8 +333,8 @@ def _is_in_key(schema: StructType, path: ColumnPath) -> bool:
 def _require_mapping(mode: str, done: str, path: ColumnPath) -> None:
     if mode == NONE:
         raise InvalidArgument(
-            f"column {format_column_path(path)} cannot be {done} without column mapping, since the data files go by "
-            "its name: set the table property delta.columnMapping.mode to name first",
+            f"column {format_column_path(path)} cannot be {done} without column mapping: the data files use its name. "
+            "Set the table property delta.columnMapping.mode to name first",
             error_class="DELTA_UNSUPPORTED_DROP_COLUMN" if done == "dropped" else "DELTA_UNSUPPORTED_RENAME_COLUMN",
         )
 
@@ -343,7 +343,7 @@ def _refuse_twin(struct: StructType, name: str, parent: ColumnPath, besides: str
     for other in struct.names:
         if other.lower() == name.lower() and other != besides:
             raise InvalidArgument(
-                f"there is a column {other!r}{_inside(parent)} already: choose another name",
+                f"a column {other!r}{_inside(parent)} already exists. Choose another name",
                 error_class="DELTA_DUPLICATE_COLUMNS_FOUND",
             )
 
@@ -359,8 +359,8 @@ def _refuse_dependents(table: TableConfiguration, paths: Sequence[ColumnPath], d
             if expression.owner and any(expression.owner[: len(p)] == p for p in gone):
                 continue
             raise InvalidArgument(
-                f"column {format_column_path(path)} cannot be {done}: {expression.label} reads it ({expression.sql}); "
-                "drop that first",
+                f"column {format_column_path(path)} cannot be {done}: {expression.label} reads it ({expression.sql}). "
+                "Drop that first",
                 error_class="DELTA_GENERATED_COLUMNS_DEPENDENT_COLUMN_CHANGE"
                 if expression.owner
                 else "DELTA_CONSTRAINT_DEPENDENT_COLUMN_CHANGE",
@@ -379,7 +379,7 @@ def _refuse_emptied(metadata: Metadata, remaining: StructType, dropped: Sequence
         if not any(parent[: len(p)] == p for p in dropped) and not _struct_at(remaining, parent).fields:
             raise InvalidArgument(
                 f"column {format_column_path(path)} cannot be dropped: {format_column_path(parent)} would have no "
-                f"field left; drop {format_column_path(parent)}",
+                f"field left. Drop {format_column_path(parent)}",
                 error_class="DELTA_DROP_COLUMN_ON_SINGLE_FIELD_SCHEMA",
             )
 
@@ -387,7 +387,7 @@ def _refuse_emptied(metadata: Metadata, remaining: StructType, dropped: Sequence
 def _no_struct(parent: ColumnPath, found: DataType, name: str) -> str:
     here = format_column_path(parent)
     held = {ArrayType: "element", MapType: "value"}.get(type(found))
-    hint = f"; write {here}.{held} for what it holds" if held else ""
+    hint = f". Write {here}.{held} for its {held}s" if held else ""
     return f"column {name!r} cannot be added to {here}, which is of type {found}, not a struct{hint}"
 
 

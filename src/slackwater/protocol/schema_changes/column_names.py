@@ -49,7 +49,7 @@ def validate_column_types(schema: StructType) -> None:
     """
     if schema.fields and all(column.type == VOID for column in schema):
         raise InvalidArgument(
-            f"columns {list(schema.names)} are all of type void: give at least one of them a type",
+            f"columns {list(schema.names)} are all of type void. Set a type for at least one of them",
             error_class="DELTA_CANNOT_WRITE_EMPTY_SCHEMA",
         )
     for column in schema:
@@ -63,13 +63,13 @@ def validate_column_type(data_type: DataType, path: ColumnPath) -> None:
     """
     if data_type == VOID and len(path) > 1:
         raise InvalidArgument(
-            f"{format_column_path(path)} is of type void inside another column: give it a type, or leave it out",
+            f"{format_column_path(path)} is of type void inside another column. Set its type, or omit it",
             error_class="DELTA_UNSUPPORTED_DATA_TYPES",
         )
     if isinstance(data_type, StructType):
         if not data_type.fields:
             raise InvalidArgument(
-                f"{format_column_path(path)} is a struct without fields: give it one, or leave it out",
+                f"{format_column_path(path)} is a struct without fields. Add a field, or omit it",
                 error_class="DELTA_CANNOT_WRITE_EMPTY_SCHEMA",
             )
         for column in data_type:
@@ -92,18 +92,18 @@ def validate_partition_columns(schema: StructType, names: Sequence[str]) -> tupl
         column = schema.get(name)
         if column is None:
             raise InvalidArgument(
-                f"partition column {name!r} is not among the columns {list(schema.names)}; a table is partitioned by "
-                "top-level columns",
+                f"partition column {name!r} is not among the columns {list(schema.names)}. Only top-level columns can "
+                "be partition columns",
                 error_class="DELTA_PARTITION_COLUMN_NOT_FOUND",
             )
         if column.name in columns:
             raise InvalidArgument(
-                f"partition column {column.name!r} is named twice in {list(names)}",
+                f"partition column {column.name!r} occurs twice in {list(names)}",
                 error_class="DELTA_DUPLICATE_COLUMNS_FOUND",
             )
         if not isinstance(column.type, (PrimitiveType, DecimalType)) or column.type == VOID:
             raise InvalidArgument(
-                f"a table cannot be partitioned by {column.name} of type {column.type}: partition by a column of "
+                f"a table cannot be partitioned by {column.name} of type {column.type}. Partition by a column of "
                 "numbers, text, binary, booleans, dates or timestamps",
                 error_class="DELTA_INVALID_PARTITION_COLUMN_TYPE",
             )
@@ -119,7 +119,7 @@ def validate_partition_columns(schema: StructType, names: Sequence[str]) -> tupl
 def _refuse_reserved(name: str, change_feed: bool) -> None:
     if change_feed and name.lower() in CHANGE_FEED_COLUMNS:
         raise InvalidArgument(
-            f"column name {name!r} is reserved while the change data feed is enabled: rename the column, or set "
+            f"column name {name!r} is reserved while the change data feed is enabled. Rename the column, or set "
             "delta.enableChangeDataFeed to false",
             error_class="DELTA_TABLE_ALREADY_CONTAINS_CDC_COLUMNS",
         )
@@ -131,7 +131,7 @@ def refuse_own_names(names: Iterable[str]) -> None:
     for name in names:
         if name.lower().startswith(OWN_PREFIX):
             raise InvalidArgument(
-                f"column names that begin with {OWN_PREFIX} are reserved, found {name!r}: rename it",
+                f"column names that begin with {OWN_PREFIX} are reserved, found {name!r}. Rename it",
                 error_class="DELTA_ADDING_COLUMN_WITH_INTERNAL_NAME_FAILED",
             )
 
@@ -144,7 +144,7 @@ def _validate_struct(struct: StructType, path: ColumnPath, mode: str) -> None:
             inside = f" in {format_column_path(path)}" if path else ""
             raise InvalidArgument(
                 f"column names must differ in more than case, found {seen[column.name.lower()]!r} and "
-                f"{column.name!r}{inside}: rename one",
+                f"{column.name!r}{inside}. Rename one",
                 error_class="DELTA_DUPLICATE_COLUMNS_FOUND",
             )
         seen[column.name.lower()] = column.name
@@ -165,15 +165,15 @@ def _validate_type(data_type: DataType, path: ColumnPath, mode: str) -> None:
 def _validate_name(name: str, path: ColumnPath, mode: str) -> None:
     if not name:
         inside = f" in {format_column_path(path[:-1])}" if path[:-1] else ""
-        raise InvalidArgument(f"a column{inside} has an empty name: give it one")
+        raise InvalidArgument(f"a column{inside} has an empty name. Name it")
     try:
         name.encode()
     except UnicodeEncodeError as error:
-        raise InvalidArgument(f"column name {name!r} is not Unicode text ({error.reason}): rename it") from error
+        raise InvalidArgument(f"column name {name!r} is not Unicode text ({error.reason}). Rename it") from error
     illegal = sorted({c for c in name if c in ILLEGAL_CHARACTERS})
     if illegal and mode == NONE:
         raise InvalidArgument(
-            f"column {format_column_path(path)}: a name must not hold {', '.join(map(repr, illegal))}; rename the "
+            f"column {format_column_path(path)}: a name must not contain {', '.join(map(repr, illegal))}. Rename the "
             "column, or set the table property delta.columnMapping.mode to name",
             error_class="DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES",
         )

@@ -59,8 +59,8 @@ def merge_schemas(
     if merge.refused:
         names = ", ".join(format_column_path(path) for path in merge.refused)
         raise InvalidArgument(
-            f"the data has columns that the table lacks: {names}; set the option mergeSchema to true to add them, or "
-            f"leave them out; the table's columns are {list(table.names)}",
+            f"the data has columns that the table lacks: {names}. The table's columns are {list(table.names)}. Set "
+            "the option mergeSchema to true to add the new ones, or omit them",
             error_class="DELTA_METADATA_MISMATCH",
         )
     return merged
@@ -100,7 +100,7 @@ class _Merge:
         absent = [column.name for column in table if column.name not in given and not column.nullable]
         if path and absent:
             raise InvalidArgument(
-                f"{format_column_path(path)} in the data lacks {absent}, which must not be null in the table: add "
+                f"{format_column_path(path)} in the data lacks {absent}, which must not be null in the table. Add "
                 "them, or make the table's columns nullable",
                 error_class="DELTA_MISSING_NOT_NULL_COLUMN_VALUE",
             )
@@ -115,8 +115,8 @@ class _Merge:
     def added(self, column: StructField, path: ColumnPath, in_key: bool) -> StructField:
         if in_key:
             raise InvalidArgument(
-                f"{format_column_path(path)} would be a new column inside the key of a map, which changes the keys "
-                "that are there: leave it out",
+                f"{format_column_path(path)} would be a new column inside the key of a map, which would change "
+                "existing keys. Omit it",
                 error_class="DELTA_FAILED_TO_MERGE_FIELDS",
             )
         if not self.allow_new_columns:
@@ -146,21 +146,21 @@ class _Merge:
         here = format_column_path(path)
         if not can_change_in_place(table, data):
             raise InvalidArgument(
-                f"column {here} is of type {table} in the table and of type {data} in the data, whose values it does "
-                f"not hold: cast the data to {table}, or overwrite the table with the option overwriteSchema",
+                f"column {here} is of type {table} in the table and of type {data} in the data, which does not fit. "
+                f"Cast the data to {table}, or overwrite the table with the option overwriteSchema",
                 error_class="DELTA_FAILED_TO_MERGE_FIELDS",
             )
         if not self.widen:
             raise InvalidArgument(
-                f"column {here} is of type {table} in the table and of type {data} in the data: set the option "
+                f"column {here} is of type {table} in the table and of type {data} in the data. Set the option "
                 f"mergeSchema to true to make it {data}, or cast the data to {table}",
                 error_class="DELTA_FAILED_TO_MERGE_FIELDS",
             )
         if any(path[: len(stays)] == stays for stays in self.fixed):
             raise InvalidArgument(
-                f"column {here} is of type {table} in the table and of type {data} in the data, and its type must "
-                "stay, since the table is partitioned by it, generates it, or has a constraint or a generated column "
-                f"that reads it: cast the data to {table}",
+                f"column {here} is of type {table} in the table and of type {data} in the data. Its type cannot "
+                "change: the table is partitioned by it, generates it, or has a constraint or a generated column that "
+                f"reads it. Cast the data to {table}",
                 error_class="DELTA_FAILED_TO_MERGE_FIELDS",
             )
         validate_column_type(data, path)
@@ -179,6 +179,6 @@ def _refuse_twins(table: StructType, data: StructType, path: ColumnPath) -> None
         twins = [name for name in names if folded.count(name.lower()) > 1] if len(set(folded)) < len(folded) else []
         if twins:
             raise InvalidArgument(
-                f"columns {twins}{inside} of the {where} differ in case alone: rename all but one",
+                f"columns {twins}{inside} of the {where} differ only in case. Rename all but one",
                 error_class="DELTA_DUPLICATE_COLUMNS_FOUND",
             )

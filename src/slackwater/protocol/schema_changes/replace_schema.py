@@ -99,8 +99,8 @@ def replace_schema(
         missing = [format_column_path(path) for path in missing_columns(expression.sql, schema)]
         if missing:
             raise InvalidArgument(
-                f"{expression.label} reads {missing}, which the new schema lacks ({expression.sql}): drop it first, or "
-                f"keep the columns; the new ones are {list(schema.names)}"
+                f"{expression.label} reads {missing}, which the new schema lacks ({expression.sql}). The new columns "
+                f"are {list(schema.names)}. Drop {expression.label} first, or keep the columns"
             )
     return new
 
@@ -123,7 +123,7 @@ class _Replacement:
             if column.name in kept:
                 here = format_column_path((*path, column.name))
                 raise InvalidArgument(
-                    f"column {here} is given twice, in spellings that differ at most in case",
+                    f"column {here} occurs twice, in spellings that differ at most in case",
                     error_class="DELTA_DUPLICATE_COLUMNS_FOUND",
                 )
             kept.add(column.name)
@@ -136,13 +136,13 @@ class _Replacement:
         here = format_column_path(path)
         if old.nullable and not new.nullable:
             raise InvalidArgument(
-                f"column {here} may hold nulls: set it NOT NULL in a step of its own, with a check",
+                f"column {here} may contain nulls. Set it NOT NULL in a separate step, with a check",
                 error_class="DELTA_UNSUPPORTED_ALTER_TABLE_REPLACE_COL_OP",
             )
         for key in (CURRENT_DEFAULT, GENERATION_EXPRESSION, INVARIANTS):
             if key in new.metadata and new.metadata[key] != old.metadata.get(key):
                 raise InvalidArgument(
-                    f"column {here}: replacing columns does not change {key}, found another one",
+                    f"column {here}: replacing columns does not change {key}, found a different value",
                     error_class="DELTA_UNSUPPORTED_ALTER_TABLE_REPLACE_COL_OP",
                 )
         comment = {COMMENT: new.metadata[COMMENT]} if COMMENT in new.metadata else {}
@@ -173,6 +173,6 @@ def _refuse_twins(fields: Sequence[StructField], path: ColumnPath) -> None:
     if twins:
         inside = f" in {format_column_path(path)}" if path else ""
         raise InvalidArgument(
-            f"columns {twins}{inside} differ in case alone: rename all but one",
+            f"columns {twins}{inside} differ only in case. Rename all but one",
             error_class="DELTA_DUPLICATE_COLUMNS_FOUND",
         )

@@ -30,7 +30,7 @@ def _struct(known: StructType, found: StructType, path: ColumnPath) -> StructTyp
         twin = spelled.get(name.lower(), name)
         if twin != name:
             here = format_column_path((*path, twin))
-            raise InvalidArgument(f"column {here} is called {name} in the other, and files are read by exact names")
+            raise InvalidArgument(f"column {here} is called {name} in the other schema. Files are read by exact names")
     merged = [
         replace(column, type=_type(column.type, other[column.name].type, (*path, column.name)))
         if column.name in other
@@ -56,5 +56,5 @@ def _type(known: DataType, found: DataType, path: ColumnPath) -> DataType:
     if can_change_in_place(known, found):
         return found
     raise InvalidArgument(
-        f"column {format_column_path(path)} is of type {known} in one, and of type {found} in the other"
+        f"column {format_column_path(path)} is of type {known} in one schema and of type {found} in the other"
     )
