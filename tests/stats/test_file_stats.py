@@ -454,7 +454,7 @@ def test_named_columns_go_before_their_number() -> None:
         ("nope", "'nope'"),
         ("a.x", "'x'"),
         ("odd.name", "'odd'"),
-        ("p", "partitioned by p"),
+        ("p", "p is a partition column"),
         ("l.element", "not a column"),
         ("l", "array"),
         ("a,,b", "separated by commas"),

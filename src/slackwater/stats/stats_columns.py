@@ -97,7 +97,7 @@ def parse_stats_columns(text: str) -> list[ColumnPath]:
         return [parse_column_path(item) for item in split_column_paths(text)]
     except InvalidArgument as error:
         raise InvalidArgument(
-            f"{DATA_SKIPPING_STATS_COLUMNS} must be names of columns separated by commas, found {text!r}"
+            f"{DATA_SKIPPING_STATS_COLUMNS} must be column names separated by commas, found {text!r}"
         ) from error
 
 
@@ -120,20 +120,19 @@ def validate_stats_columns(
         here = f"{DATA_SKIPPING_STATS_COLUMNS} = {text!r}"
         if path[0] in partition_columns:
             raise InvalidArgument(
-                f"{here}: the table is partitioned by {format_column_path(path)}, and partition columns have no "
-                "statistics: leave it out",
+                f"{here}: {format_column_path(path)} is a partition column, which has no statistics. Omit it",
                 error_class="DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_PARTITIONED_COLUMN",
             )
         if len(path) == 1 and not (isinstance(column.type, StructType) or has_extremes(column.type)):
             raise InvalidArgument(
                 f"{here}: {format_column_path(path)} has the type {column.type}, which has no smallest and largest "
-                "value: leave it out",
+                "value. Omit it",
                 error_class="DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_TYPE",
             )
         if not all(isinstance(resolve_path(schema, path[:end])[1], StructType) for end in range(1, len(path))):
             raise InvalidArgument(
-                f"{here}: {format_column_path(path)} is inside an array or a map, and has no statistics: name the "
-                "column itself",
+                f"{here}: {format_column_path(path)} is inside an array or a map and has no statistics. Name the "
+                "whole column",
                 error_class="DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_TYPE",
             )
 
