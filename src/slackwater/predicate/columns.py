@@ -41,7 +41,7 @@ def resolve_column(schema: StructType, names: Sequence[str]) -> ResolvedColumn:
         if field is None:
             parent = f" in {'.'.join(path)}" if path else ""
             meant = closest(name, struct.names)
-            question = "" if meant is None else f": did you mean {meant}?"
+            question = "" if meant is None else f". Did you mean {meant}?"
             raise InvalidArgument(
                 f"no column {'.'.join(names)}: there is no {name!r}{parent}, only {list(struct.names)}{question}",
                 error_class="DELTA_COLUMN_NOT_FOUND_IN_SCHEMA",

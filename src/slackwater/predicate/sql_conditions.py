@@ -38,7 +38,7 @@ def read_sql(text: str) -> ConditionTree:
     try:
         return _ConditionBuilder(has_char=_CHAR.search(text) is not None).tree(node)
     except RecursionError as error:
-        raise InvalidArgument(f"an SQL condition that is nested too deeply: {text[:80]!r}…") from error
+        raise InvalidArgument(f"the SQL condition is nested too deeply: {text[:80]!r}…") from error
 
 
 class _ConditionBuilder:
