@@ -80,7 +80,7 @@ def test_a_delete_or_update_that_is_none_is_refused(text: str, expected: str) ->
 
 
 def test_an_alias_has_one_part() -> None:
-    with pytest.raises(InvalidArgument, match="an alias has one part"):
+    with pytest.raises(InvalidArgument, match="an alias must have one part"):
         delete_of(cursor("DELETE FROM t AS a.b"))
 
 
@@ -356,7 +356,7 @@ def test_the_rows_behind_replace_on_have_a_name(alias: str) -> None:
         ("INSERT INTO t (a b) VALUES (1)", "the end"),
         ("INSERT INTO t () VALUES (1)", "a column"),
         ("INSERT INTO t PARTITION a VALUES (1)", r"\("),
-        ("INSERT INTO t PARTITION (a = 1) IF NOT EXISTS VALUES (1)", "rows: IF NOT EXISTS is of other formats"),
+        ("INSERT INTO t PARTITION (a = 1) IF NOT EXISTS VALUES (1)", "rows; only other formats support IF NOT EXISTS"),
         ("INSERT INTO t REPLACE WHERE VALUES (1)", "rows"),
         ("INSERT INTO t REPLACE WHERE a = 1", "rows"),
         ("INSERT INTO t REPLACE USING a VALUES (1)", r"\("),

@@ -123,7 +123,7 @@ def test_a_value_stays_a_token_of_its_own(text: str, value: Any, found: str) -> 
 
 
 def test_a_parameter_without_a_value_is_refused_by_its_name() -> None:
-    with pytest.raises(InvalidArgument, match=r"parameter :b has no value in args: a"):
+    with pytest.raises(InvalidArgument, match=r"parameter :b has no value in args\. The names in args are: a"):
         with_literals("SELECT :a, :b", {"a": 1})
 
 

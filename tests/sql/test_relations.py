@@ -443,7 +443,7 @@ def test_deep_parentheses_are_read() -> None:
 
 
 def test_queries_within_too_many_queries_are_refused() -> None:
-    with pytest.raises(InvalidArgument, match="too many queries within queries"):
+    with pytest.raises(InvalidArgument, match="too many nested queries"):
         relations(f"{'FROM (' * 2000}TABLE t{')' * 2000}")
 
 

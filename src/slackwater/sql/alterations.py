@@ -151,8 +151,8 @@ Alteration: TypeAlias = (
     | UnsupportedAlteration
 )
 
-_PARTITIONS = "its partitions come and go with its rows: DELETE FROM … WHERE, or write them"
-_FORMAT = "its files are Parquet, and no SerDe reads them"
+_PARTITIONS = "its partitions come and go with its rows. Use DELETE FROM … WHERE, or write rows"
+_FORMAT = "its files are Parquet and are not read by a SerDe"
 _OTHERS = {
     ("PARTITION",): _PARTITIONS,
     ("ADD", "PARTITION"): _PARTITIONS,
@@ -231,7 +231,7 @@ def _rename(cursor: TokenCursor) -> Alteration:
     cursor.expect("TO")
     new = cursor.name("a name")
     if len(new.parts) != 1:
-        raise InvalidArgument(f"RENAME COLUMN {column}: the new name is one name, not a path, found {new.text}")
+        raise InvalidArgument(f"RENAME COLUMN {column}: the new name must be one name, not a path, found {new.text}")
     return RenameColumn(column, new.parts[0])
 
 
@@ -253,7 +253,7 @@ def _change_column(cursor: TokenCursor) -> Alteration:
         return _alter_column(cursor)
     new = column_of(cursor)
     if new.name.parts[-1].lower() != column.parts[-1].lower():
-        raise InvalidArgument(f"CHANGE COLUMN does not rename {column.text}: RENAME COLUMN … TO {new.name.text}")
+        raise InvalidArgument(f"CHANGE COLUMN does not rename {column.text}. Use RENAME COLUMN … TO {new.name.text}")
     nullable = None if new.nullable else False
     clause = ColumnClause(column.text, new.type, new.comment, nullable, new.default, new.first, new.after)
     return ChangeColumns((clause,))
@@ -278,7 +278,7 @@ def _column_clause(cursor: TokenCursor) -> ColumnClause:
     if cursor.accept("SET", "DEFAULT"):
         default = cursor.until(",")
         if not default:
-            raise cursor.unexpected("an expression behind SET DEFAULT")
+            raise cursor.unexpected("an expression after SET DEFAULT")
         return ColumnClause(column, default=default)
     if cursor.accept("SYNC", "IDENTITY"):
         return ColumnClause(column, syncs_identity=True)

@@ -129,7 +129,7 @@ def insert_of(cursor: TokenCursor) -> Insert:
     table = cursor.name()
     partition = cursor.group() if cursor.accept("PARTITION") else None
     if cursor.peek("IF", "NOT", "EXISTS"):
-        raise cursor.unexpected("rows: IF NOT EXISTS is of other formats")
+        raise cursor.unexpected("rows; only other formats support IF NOT EXISTS")
     by_name = cursor.accept("BY", "NAME")
     columns = None
     alias = _insert_alias(cursor)
@@ -216,7 +216,7 @@ def _alias(cursor: TokenCursor) -> str | None:
         return None
     name = cursor.name("an alias")
     if len(name.parts) != 1:
-        raise InvalidArgument(f"an alias has one part, found {name.text}")
+        raise InvalidArgument(f"an alias must have one part, found {name.text}")
     return name.parts[0]
 
 

@@ -35,7 +35,8 @@ def with_tables_inside(cursor: TokenCursor) -> str | None:
         return None
     if is_recursive:
         raise UnsupportedFeature(
-            f"WITH RECURSIVE … {cursor.ahead()} of a Delta table: create a temporary view of the query, and name that"
+            f"WITH RECURSIVE … {cursor.ahead()} is not supported for a Delta table. Create a temporary view of the "
+            "query, and use the view"
         )
     tables, first = cursor.between(start, cursor.at), cursor.at
     begin = cursor.tokens[first].start

@@ -74,7 +74,7 @@ def creation_of(cursor: TokenCursor) -> TableCreation:
     cursor.expect("TABLE")
     if cursor.accept("IF", "NOT", "EXISTS"):
         if mode != CREATE:
-            raise InvalidArgument("IF NOT EXISTS goes with CREATE TABLE, not with REPLACE")
+            raise InvalidArgument("IF NOT EXISTS is only valid with CREATE TABLE, not with REPLACE")
         mode = CREATE_IF_NOT_EXISTS
     found: dict[str, object] = {"mode": mode, "table": cursor.name()}
     if cursor.peek("("):
@@ -118,13 +118,13 @@ def _clause(cursor: TokenCursor) -> tuple[str, object]:
         return "refused", refused
     cursor.accept("AS")
     if cursor.ahead() not in {"(", *OPENS_QUERY}:
-        raise cursor.unexpected("a query behind AS")
+        raise cursor.unexpected("a query after AS")
     return "query", cursor.rest()
 
 
 def _add(found: dict[str, object], key: str, value: object, of: str) -> None:
     if key in found:
-        raise InvalidArgument(f"{of} is given {key.replace('_', ' ')} more than once")
+        raise InvalidArgument(f"{of} contains {key.replace('_', ' ')} more than once")
     found[key] = value
 
 
@@ -181,7 +181,8 @@ def _descriptor(cursor: TokenCursor) -> tuple[str, object]:
 
 def _constraint() -> UnsupportedFeature:
     return UnsupportedFeature(
-        "constraints in CREATE TABLE: create the table, and use ALTER TABLE … ADD CONSTRAINT name CHECK (…)"
+        "constraints in CREATE TABLE are not supported. Create the table, then use ALTER TABLE … ADD CONSTRAINT name "
+        "CHECK (…)"
     )
 
 
@@ -216,7 +217,9 @@ def type_of(cursor: TokenCursor) -> str | None:
     """Return the text of the next type, up to a keyword of column definitions outside of all brackets."""
     start, depth = cursor.at, 0
     if cursor.peek("("):
-        raise UnsupportedFeature("PARTITIONED BY expressions: add a generated column, and partition by that")
+        raise UnsupportedFeature(
+            "PARTITIONED BY expressions are not supported. Add a generated column, and partition by it"
+        )
     while not cursor.is_done:
         upper = cursor.ahead()
         if depth == 0 and cursor.at > start and upper in _COLUMN_WORDS:
@@ -248,7 +251,7 @@ def _whole(cursor: TokenCursor) -> int:
     try:
         return int(found)
     except ValueError:
-        raise InvalidArgument(f"a whole number was expected in IDENTITY, found {found}") from None
+        raise InvalidArgument(f"IDENTITY needs a whole number, found {found}") from None
 
 
 def properties_of(cursor: TokenCursor) -> dict[str, str]:
@@ -261,7 +264,7 @@ def properties_of(cursor: TokenCursor) -> dict[str, str]:
         if inner.is_done or inner.ahead() == ",":
             raise inner.unexpected(f"a value of {key}")
         if key in found:
-            raise InvalidArgument(f"the property {key} is given more than once")
+            raise InvalidArgument(f"the property {key} occurs more than once")
         if inner.sees_literal():
             found[key] = inner.literal()
         else:

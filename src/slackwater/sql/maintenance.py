@@ -63,7 +63,7 @@ def optimize_of(cursor: TokenCursor) -> Optimize:
 def _condition(cursor: TokenCursor, *ends: str) -> str:
     found = cursor.until(*ends)
     if not found:
-        raise cursor.unexpected("a condition behind WHERE")
+        raise cursor.unexpected("a condition after WHERE")
     return found
 
 

@@ -32,11 +32,13 @@ def with_literals(text: str, args: Mapping[str, Any] | Sequence[Any]) -> str:
                 continue
             if follows.value not in args:
                 known = ", ".join(map(str, args))
-                raise InvalidArgument(f"the parameter :{follows.value} has no value in args: {known}")
+                raise InvalidArgument(
+                    f"the parameter :{follows.value} has no value in args. The names in args are: {known}"
+                )
             found.append(_replacement(text, token.start, follows.end, args[follows.value]))
         elif token.upper == "?":
             if count >= len(args):
-                raise InvalidArgument(f"args has {len(args)} values, and the statement more ? than that")
+                raise InvalidArgument(f"args has {len(args)} values, but the statement has more ? parameters")
             found.append(_replacement(text, token.start, token.end, args[count]))
             count += 1
     return apply_edits(text, found)
@@ -113,7 +115,7 @@ def sql_literal(value: Any) -> str:
     if isinstance(value, dict):
         return f"map({', '.join(f'{sql_literal(k)}, {sql_literal(v)}' for k, v in value.items())})"
     raise InvalidArgument(
-        f"a parameter of a statement on a Delta table must be a plain value, found {type(value).__name__}: write the "
+        f"a parameter of a statement on a Delta table must be a plain value, found {type(value).__name__}. Write the "
         "expression into the statement"
     )
 

@@ -102,7 +102,7 @@ def blocks_of(
     try:
         reader.read(start, len(tokens) if end is None else end, frozenset())
     except RecursionError:
-        raise InvalidArgument("the statement has too many queries within queries to be read") from None
+        raise InvalidArgument("the statement has too many nested queries") from None
     reader.join_common_tables()
     return [block for block in reader.blocks if block.relations]
 

@@ -53,7 +53,7 @@ def travel_at(text: str, tokens: Sequence[Token], at: int) -> tuple[Travel, int]
     if stop >= len(tokens) or tokens[stop].upper != joint:
         said = _text(text, tokens, start, stop)
         place = StatementPlace(text, tokens[start].start, tokens[stop - 1].end - 1)
-        raise SqlSyntaxError(f"{said}: expected {joint} and a second time behind it", place=place)
+        raise SqlSyntaxError(f"{said}: expected {joint} and a second time after it", place=place)
     end = _expression_end(tokens, stop + 1)
     pair = (_text(text, tokens, at + 2, stop), _text(text, tokens, stop + 1, end))
     return Travel(FROM_TO if joint == "TO" else BETWEEN, pair), end
@@ -74,7 +74,7 @@ def at_suffix(tokens: Sequence[Token], at: int) -> tuple[Travel, int] | None:
 
 def _text(text: str, tokens: Sequence[Token], start: int, stop: int) -> str:
     if stop <= start:
-        said = f"a time or a version is missing in the time travel of: {text.strip()[:200]}"
+        said = f"a time or a version is missing in the time travel clause of: {text.strip()[:200]}"
         at = tokens[start].start if start < len(tokens) else len(text)
         raise SqlSyntaxError(said, place=StatementPlace(text, at, at))
     return text[tokens[start].start : tokens[stop - 1].end]
