@@ -111,7 +111,7 @@ def test_a_note_that_is_no_json_is_passed_over() -> None:
 
 @pytest.mark.parametrize("kind", ["variant", "interval day to second", {"type": "udt", "class": "x"}], ids=str)
 def test_types_of_spark_that_tables_lack_are_refused(kind: Any) -> None:
-    with pytest.raises(UnsupportedFeature, match="a column that a table cannot hold: column c"):
+    with pytest.raises(UnsupportedFeature, match="a column that a table cannot contain: column c"):
         _noted(_note(kind), pa.table({"c": [1]}))
 
 

@@ -132,7 +132,7 @@ def test_a_column_of_another_case_is_the_same_and_one_that_is_missing_null(tmp_p
     ]
     write(tmp_path, pa.table({"id": [1], "ID": [2]}))
     assert read(tmp_path, ReadProjection(pa.schema({"ID": pa.int64()}))) == [{"ID": 2}]
-    with pytest.raises(CorruptTable, match="column Id may be any of id, ID"):
+    with pytest.raises(CorruptTable, match="column Id is ambiguous in the file: it may be any of id, ID"):
         read(tmp_path, ReadProjection(pa.schema({"Id": pa.int64()})))
 
 
@@ -299,7 +299,7 @@ def test_days_of_another_calendar_are_refused(
     for footer in ({LEGACY_DATES_KEY: b""}, {SPARK_VERSION_KEY: b"2.4.8"}):
         write(tmp_path, table.replace_schema_metadata(footer))
         if is_old:
-            with pytest.raises(UnsupportedFeature, match="column c has days before 1582"):
+            with pytest.raises(UnsupportedFeature, match="column c has dates before 1582"):
                 read(tmp_path, schema)
         else:
             assert len(read(tmp_path, schema)) == 2
@@ -321,7 +321,7 @@ def test_the_calendar_is_that_of_the_version_of_spark(tmp_path: Path, version: s
     pq.write_table(keyed, tmp_path / "f.parquet", use_deprecated_int96_timestamps=int96)
     wanted = ReadProjection(pa.schema({"c": pa.timestamp("us", "UTC")}))
     if is_old:
-        with pytest.raises(UnsupportedFeature, match="column c has days before 1582"):
+        with pytest.raises(UnsupportedFeature, match="column c has dates before 1582"):
             read(tmp_path, wanted)
     else:
         assert len(read(tmp_path, wanted)) == 1
@@ -338,7 +338,7 @@ def test_unmarked_files_are_julian_where_the_session_says_so(tmp_path: Path, nam
     for path in (name, own):
         assert list(read_splits(store, [Split(path)], ReadProjection(schema)))
     assert list(read_splits(store, [Split(own)], ReadProjection(schema, unmarked_is_julian=True)))
-    with pytest.raises(UnsupportedFeature, match="column c has days before 1582"):
+    with pytest.raises(UnsupportedFeature, match="column c has dates before 1582"):
         list(read_splits(store, [Split(name)], ReadProjection(schema, unmarked_is_julian=True)))
 
 

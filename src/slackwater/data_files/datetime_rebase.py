@@ -71,9 +71,8 @@ def require_no_rebase_needed(batch: pa.RecordBatch, where: str) -> None:
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if _has_old(column):
             raise UnsupportedFeature(
-                f"{where}: column {name} has days before 1582, or times before 1900, that Spark before 3.0 counted "
-                "by another calendar: read the table where Spark has a connector for its store, or have it "
-                "rewritten"
+                f"{where}: column {name} has dates before 1582, or times before 1900, in the calendar of Spark before "
+                "3.0. Read the table with a connector of Spark for its store, or rewrite the file"
             )
 
 

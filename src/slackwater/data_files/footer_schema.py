@@ -75,7 +75,7 @@ def schema_of_footer(footer: ParquetFooter) -> StructType:
     Raises UnsupportedFeature, with the name of the column, for a type unsupported in tables, and for an encrypted file.
     """
     if footer.is_encrypted:
-        raise UnsupportedFeature("it is encrypted, and tables have no keys: decrypt it first")
+        raise UnsupportedFeature("it is encrypted, and tables have no keys. Decrypt it first")
     noted = (footer.metadata.metadata or {}).get(SPARK_SCHEMA_KEY)
     schema = None if noted is None else _as_spark_noted(noted)
     return as_nullable(without_internal_metadata(_by_parquet_types(footer.metadata) if schema is None else schema))
@@ -87,11 +87,11 @@ def _as_spark_noted(noted: bytes) -> StructType | None:
         schema = parse_schema(noted.decode())
     except (InvalidSchema, UnicodeDecodeError) as error:
         if _is_json(noted):
-            raise UnsupportedFeature(f"it has a column that a table cannot hold: {error}") from error
+            raise UnsupportedFeature(f"it has a column that a table cannot contain: {error}") from error
         return None
     collated = next((path for path, column in walk_fields(schema) if column.metadata.get(_COLLATIONS)), None)
     if collated is not None:
-        raise UnsupportedFeature(f"column {'.'.join(collated)} is text with a collation, which tables cannot hold")
+        raise UnsupportedFeature(f"column {'.'.join(collated)} is text with a collation, which tables do not support")
     return schema
 
 
@@ -108,7 +108,7 @@ def _by_parquet_types(metadata: pq.FileMetaData) -> StructType:
     try:
         found = metadata.schema.to_arrow_schema()
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise UnsupportedFeature(f"its columns are of types that are not known here: {error}") from error
+        raise UnsupportedFeature(f"its columns have unknown types: {error}") from error
     leaves = (metadata.schema.column(at) for at in range(metadata.num_columns))
     return StructType(tuple(_field(field, leaves) for field in found))
 
@@ -136,8 +136,8 @@ def _leaf(column: pq.ColumnSchema) -> DataType:
     if found is None:
         meaning = {key: value for key, value in logical.items() if not key.startswith(("is_from", "force"))}
         raise UnsupportedFeature(
-            f"column {column.path} is {column.physical_type} with the meaning {orjson.dumps(meaning).decode()}, which "
-            "tables, like Spark, have no type for: leave the column out, or write it as another type"
+            f"column {column.path} is {column.physical_type} with the meaning {orjson.dumps(meaning).decode()}. Tables "
+            "and Spark have no type for it. Omit the column, or write it as another type"
         )
     return found
 

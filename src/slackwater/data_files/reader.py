@@ -195,12 +195,12 @@ def _opened(store: ObjectStore, split: Split, wanted: ReadProjection, by_threads
     meta = opened.head(path)
     if meta is None:
         raise DataFileNotFound(
-            f"{where} does not exist: it may have been vacuumed; restore it, or read a version without"
+            f"{where} does not exist. A VACUUM may have deleted it. Restore it, or read a version without it"
         )
     try:
         return _OpenFile(_source(opened, path, meta.size_bytes, by_threads), where, wanted)
     except UNREADABLE as error:
-        raise CorruptTable(f"{where} is not a Parquet file that can be read: {error}") from error
+        raise CorruptTable(f"{where} is not a Parquet file, or is damaged: {error}") from error
 
 
 def _source(store: ObjectStore, path: str, size_bytes: int, by_threads: bool) -> PrefetchedFile | FileOnDisk:
@@ -224,7 +224,8 @@ class _OpenFile:
         schema = self._file(source.reader([])).schema_arrow
         if wanted.by_id and footer.metadata.num_columns and not footer.has_field_ids:
             raise CorruptTable(
-                f"{where} has no field ids, and the table finds columns by them: its columns cannot be told"
+                f"{where} has no field ids, but the table finds columns by field id, so the columns of the file are "
+                "unknown"
             )
         self._columns = matched(schema, wanted.columns, wanted.by_id, where)
         self._names = list(dict.fromkeys(column.name for column in self._columns if column.name is not None))
@@ -260,7 +261,7 @@ class _OpenFile:
                     require_no_rebase_needed(batch, self._where)
                 yield batch
         except (pa.ArrowException, OSError) as error:
-            raise CorruptTable(f"{self._where} cannot be read: its pages are damaged: {error}") from error
+            raise CorruptTable(f"{self._where} cannot be read, because its pages are damaged: {error}") from error
 
     def _found(self, number: int, pages: Parts, by_threads: bool) -> Iterator[pa.RecordBatch]:
         dictionaries = self._dictionaries(number)

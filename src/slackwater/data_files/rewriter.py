@@ -195,7 +195,7 @@ class _SmallFiles:
             is_old = may_be_julian(file.metadata, split.place, self._wanted.unmarked_is_julian)
             table = file.read(columns, use_threads=False) if layout.names else None
         except UNREADABLE as error:
-            raise CorruptTable(f"{where} is not a Parquet file that can be read: {error}") from error
+            raise CorruptTable(f"{where} is not a Parquet file, or is damaged: {error}") from error
         return _Opened(split, layout, is_old, table)
 
     def _finished(self, alike: Sequence[_Opened]) -> list[pa.RecordBatch]:
@@ -223,7 +223,7 @@ class _SmallFiles:
             return [store.read(path) for store, path in opened]
         except ObjectNotFound as error:
             raise DataFileNotFound(
-                f"{self._store.root_url}: a data file does not exist: {error}; it may have been vacuumed: restore it"
+                f"{self._store.root_url}: a data file does not exist: {error}. A VACUUM may have deleted it. Restore it"
             ) from error
 
     def _layout(self, file: pq.ParquetFile, where: str) -> _Layout:
@@ -233,7 +233,8 @@ class _SmallFiles:
         by_id = self._wanted.by_id
         if by_id and len(schema) and not any(FIELD_ID_KEY in (field.metadata or {}) for field in schema):
             raise CorruptTable(
-                f"{where} has no field ids, and the table finds columns by them: its columns cannot be told"
+                f"{where} has no field ids, but the table finds columns by field id, so the columns of the file are "
+                "unknown"
             )
         columns = matched(schema, self._wanted.columns, by_id, where)
         names = list(dict.fromkeys(column.name for column in columns if column.name is not None))

@@ -59,9 +59,9 @@ def require_decidable(predicate: Predicate) -> None:
         node = pending.pop()
         if isinstance(node, Unprunable):
             raise InvalidArgument(
-                f"rows are not filtered by {node.text or 'this condition'} without Spark: a condition compares columns "
-                "with literals (=, <=>, !=, <, <=, >, >=, BETWEEN, IN, LIKE 'prefix%', IS NULL; AND, OR, NOT); read "
-                "without it, and filter by it in DuckDB, Polars or pandas"
+                f"rows are not filtered by {node.text or 'this condition'} without Spark. A condition must compare "
+                "columns with literals (=, <=>, !=, <, <=, >, >=, BETWEEN, IN, LIKE 'prefix%', IS NULL; AND, OR, NOT). "
+                "Read without it, and filter in DuckDB, Polars or pandas"
             )
         if isinstance(node, (And, Or)):
             pending.extend(reversed(node.children))
@@ -164,7 +164,7 @@ def _test(operator: ComparisonOperator, value: Any, data_type: DataType) -> bool
     """Return the comparison with a value in the type's order, or its constant result for all non-null values."""
     test = normalize(operator, value, data_type, exact=True)
     if test == "unknown":
-        raise InvalidArgument(f"a column of type {data_type} is not compared with {value!r} without Spark")
+        raise InvalidArgument(f"a column of type {data_type} cannot be compared with {value!r} without Spark")
     return test == "always" if isinstance(test, str) else test
 
 

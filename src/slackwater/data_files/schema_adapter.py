@@ -62,7 +62,9 @@ def _field(found: Sequence[pa.Field], wanted: pa.Field, by_id: bool, where: str,
 def _only(fields: Iterable[pa.Field], where: str, path: str) -> pa.Field | None:
     found = list(fields)
     if len(found) > 1:
-        raise CorruptTable(f"{where}: column {path} may be any of {', '.join(f.name for f in found)} of the file")
+        raise CorruptTable(
+            f"{where}: column {path} is ambiguous in the file: it may be any of {', '.join(f.name for f in found)}"
+        )
     return found[0] if found else None
 
 
@@ -85,7 +87,7 @@ def _conversion(found: pa.DataType, wanted: pa.DataType, by_id: bool, where: str
         return lambda array: array
     conversion = None if pa.types.is_nested(found) or pa.types.is_nested(wanted) else _of_leaf(found, wanted)
     if conversion is None:
-        raise CorruptTable(f"{where}: column {path} is of type {found} in the file, and cannot be read as {wanted}")
+        raise CorruptTable(f"{where}: column {path} is of type {found} in the file and cannot be read as {wanted}")
     return _explained(conversion, where, path)
 
 
@@ -94,7 +96,7 @@ def _explained(conversion: Conversion, where: str, path: str) -> Conversion:
         try:
             return conversion(array)
         except pa.ArrowInvalid as error:
-            raise CorruptTable(f"{where}: column {path} has a value that its type cannot hold: {error}") from error
+            raise CorruptTable(f"{where}: column {path} has a value that does not fit its type: {error}") from error
 
     return convert
 

@@ -177,7 +177,7 @@ class _OpenFile:
             )
             self._writer.add_key_value_metadata(dict(self.form.footer))
         except OSError as error:
-            raise StorageError(f"a file cannot be begun on the disk of a machine that writes: {error}") from error
+            raise StorageError(f"a temporary file cannot be created on the local disk of a writer: {error}") from error
 
     @property
     def room(self) -> int:
