@@ -516,7 +516,7 @@ def test_a_store_that_knows_no_conditional_put_refuses_it_with_what_to_do(status
     body = "<Error><Code>NotImplemented</Code><Message>A header is not implemented</Message></Error>"
     with answering(status, body) as options:
         store = open_store(f"s3://{BUCKET}/t", options)
-        with pytest.raises(StorageRefused, match=r"create s3://tables/t/a .* make the table one of a lake") as caught:
+        with pytest.raises(StorageRefused, match=r"create s3://tables/t/a .* put the table into a lake") as caught:
             store.put_if_absent("a", b"")
         assert caught.value.knows_no_condition
         with pytest.raises(StorageError, match="NotImplemented") as overwriting:

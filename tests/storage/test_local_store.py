@@ -141,7 +141,7 @@ def test_a_pipe_or_a_device_is_not_waited_for(tmp_path: Path, read: str) -> None
     store = open_store(tmp_path)
     for name in ("pipe", "zero"):
         arguments = (name, 0, 1 << 40) if read == "read_range" else (name,)
-        with pytest.raises(StorageError, match=rf"{name} failed: .*no regular file"):
+        with pytest.raises(StorageError, match=rf"{name} failed: .*not a regular file"):
             getattr(store, read)(*arguments)
         assert store.head(name) is None
 

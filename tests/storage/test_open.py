@@ -67,7 +67,7 @@ def test_an_unknown_scheme_is_answered_with_the_known_ones() -> None:
 @pytest.mark.parametrize("url", ["hdfs://namenode/t", "hdfs:///t", "viewfs://lake/t"])
 def test_hadoop_without_its_jvm_is_answered_with_the_way_to_it(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("slackwater.storage.open._hadoop", None)
-    with pytest.raises(UnsupportedFeature, match="through the JVM of a classic Spark session"):
+    with pytest.raises(UnsupportedFeature, match="need the JVM of a classic Spark session"):
         open_store(url)
 
 

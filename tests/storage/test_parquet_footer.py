@@ -126,7 +126,7 @@ def test_what_a_footer_says_of_a_column_is_read_without_pyarrow(source: pa.Buffe
         (footer(column(), column()), "must have 1 columns, found 2"),
         (footer(), "must have 1 columns, found 0"),
         (footer(column(size=-1)), "field 6 must be a count, found -1"),
-        (footer(column(), rows=3), "counts 3 rows"),
+        (footer(column(), rows=3), "records 3 rows"),
         (footer(column(), rows=-2, group_rows=-2), "field 3 must be a count, found -2"),
         (footer(column(), schema=[element("root", children=2), element("c")]), "not enough elements"),
         (footer(column(), schema=[element("root", children=-1), element("c")]), "field 5 must be a count"),

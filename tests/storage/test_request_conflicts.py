@@ -36,6 +36,6 @@ def test_an_object_that_is_there_is_left(stored: bytes) -> None:
 
 def test_a_conflict_without_end_is_no_proof_of_an_object() -> None:
     with conflicting(lambda _: None, 100) as (options, objects):
-        with pytest.raises(StorageError, match="another request for this name is under way"):
+        with pytest.raises(StorageError, match="another request for this name is active"):
             open_store(f"s3://{BUCKET}/t", options).put_if_absent("_delta_log/1.json", b"mine")
         assert objects == {}

@@ -49,9 +49,9 @@ def shown(error: BaseException) -> str:
 
 
 _CHANGES: dict[str, tuple[dict[str, str], str]] = {
-    "wrong secret": ({"aws_secret_access_key": _WRONG}, "does not accept the credentials: check the key, the secret"),
-    "unknown key": ({"AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7NOBODY1"}, "does not accept the credentials"),
-    "foreign token": ({"aws_session_token": _WRONG}, "does not accept the credentials"),
+    "wrong secret": ({"aws_secret_access_key": _WRONG}, "rejects the credentials. Check the key, the secret"),
+    "unknown key": ({"AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7NOBODY1"}, "rejects the credentials"),
+    "foreign token": ({"aws_session_token": _WRONG}, "rejects the credentials"),
 }
 
 
@@ -93,7 +93,9 @@ def test_a_bucket_that_does_not_exist_is_told_by_each_way_in(users: Users, tmp_p
         lambda: LogLake.open(path, f"sqlite:///{tmp_path}/o.db", storage_options=users.owner),
     ]
     for call in calls:
-        with pytest.raises(SlackwaterError, match="there is no bucket s3a://nobucket: create it or check its name"):
+        with pytest.raises(
+            SlackwaterError, match=r"the bucket s3a://nobucket does not exist\. Create it, or check its name"
+        ):
             call()
 
 

@@ -107,7 +107,7 @@ def test_a_store_that_refuses_the_condition_gets_no_commit_and_nobody_is_in_doub
     path = f"{bucket}/t"
     create(path, options)
     before = open_store(path, options).list_from("", recursive=True)
-    refusal = r"the table is unchanged: create .* is not supported by this store.*: make the table one of a lake"
+    refusal = r"the table is unchanged: create .* is not supported by this store.*. Remedy: put the table into a lake"
     with proxy.faults(refuses):
         with pytest.raises(CommitFailed, match=refusal):
             adding(path, proxy.options, "one").commit("WRITE")

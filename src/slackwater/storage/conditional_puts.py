@@ -17,8 +17,8 @@ from slackwater.errors import ObjectExists, StorageError, StorageRefused
 from slackwater.storage.store import HIDDEN, ObjectStore
 
 REMEDY = (
-    "make the table one of a lake (slackwater.Lake.open), whose owner serializes commits, or use a store that knows "
-    "conditional puts"
+    "put the table into a lake (slackwater.Lake.open), whose owner serializes commits, or use a store with conditional "
+    "puts"
 )
 """Remedy for a store without conditional puts."""
 
@@ -62,8 +62,8 @@ def require_conditional_puts(store: ObjectStore, directory: str, bucket: str) ->
             store.delete([path])
     if not is_kept:
         raise StorageRefused(
-            f"the store at {bucket} ignores the condition of a put (If-None-Match: *) and replaces what is there, so "
-            f"that writers beside each other would lose commits: {REMEDY}"
+            f"the store at {bucket} ignores the condition of a put (If-None-Match: *) and replaces existing objects, "
+            f"so concurrent writers would lose commits. Remedy: {REMEDY}"
         )
     _proven.add(bucket)
 
@@ -112,7 +112,9 @@ def _keeps(store: ObjectStore, path: str) -> bool:
             landed += 1
             if landed > 1:
                 return False
-    raise StorageError(f"{store.root_url}/{path}: whether the store keeps the condition of a put could not be seen")
+    raise StorageError(
+        f"{store.root_url}/{path}: the test whether the store obeys the condition of a put had no result. Retry"
+    )
 
 
 def _parts(url: str) -> SplitResult:

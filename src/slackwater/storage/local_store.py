@@ -247,7 +247,7 @@ def _require_regular(found: os.stat_result) -> None:
     if stat.S_ISDIR(found.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if not stat.S_ISREG(found.st_mode):
-        raise OSError(errno.EINVAL, "it is no regular file but a pipe, a socket or a device, and is not read")
+        raise OSError(errno.EINVAL, "it is not a regular file but a pipe, a socket or a device, and is not read")
 
 
 def staged_name() -> str:

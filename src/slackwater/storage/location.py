@@ -93,18 +93,18 @@ def parse_location(table: str | os.PathLike[str]) -> Location:
     scheme, rest = match[1].lower(), match[2]
     if scheme not in KNOWN_SCHEMES and not is_on_hadoop(scheme):
         raise InvalidArgument(
-            f"unknown scheme {scheme!r} in {text!r}: known are {', '.join(KNOWN_SCHEMES)}, and through a classic Spark "
-            "session hdfs and the other file systems that its Hadoop has"
+            f"unknown scheme {scheme!r} in {text!r}. Known schemes are {', '.join(KNOWN_SCHEMES)}, and through a "
+            "classic Spark session hdfs and the other file systems of its Hadoop"
         )
     authority, key = _split_authority(rest)
     if scheme == LOCAL:
         if authority.lower() not in ("", "localhost"):
-            raise InvalidArgument(f"{text!r} names the host {authority!r}: a file URL reaches this machine only")
+            raise InvalidArgument(f"{text!r} names the host {authority!r}. A file URL can only name this machine")
         authority = ""
     elif is_on_hadoop(scheme):
         authority = _hadoop_authority(scheme, authority)
     elif scheme != MEMORY and not authority:
-        raise InvalidArgument(f"{text!r} names no bucket, container or host: expected {scheme}://<name>/<path>")
+        raise InvalidArgument(f"{text!r} names no bucket, container or host. Use {scheme}://<name>/<path>")
     return Location(scheme, authority, _decoded_key(key, text))
 
 
@@ -126,5 +126,5 @@ def _decoded_key(key: str, url: str) -> str:
     decoded = unquote_to_bytes(key).decode("utf-8", "surrogateescape")
     segments = [segment for segment in decoded.split("/") if segment not in ("", ".")]
     if ".." in segments or "\0" in decoded:
-        raise InvalidArgument(f"the URL {url!r} has a '..' segment or a NUL: name the place itself")
+        raise InvalidArgument(f"the URL {url!r} has a '..' segment or a NUL. Use the resolved path")
     return "/".join(segments)

@@ -77,7 +77,7 @@ class ObstoreStore:
         Raises StorageRefused for a store in memory.
         """
         if self._location.scheme == MEMORY:
-            raise StorageRefused(f"{self.root_url} is in the memory of one process, others do not see it")
+            raise StorageRefused(f"{self.root_url} is in the memory of one process, and other processes cannot read it")
         return _reopened, (self._open_at, self._location)
 
     @property
@@ -214,8 +214,8 @@ class ObstoreStore:
                 else:
                     return
             raise StorageError(
-                f"{mode} {self._url(path)} failed: the store answered {_MOST_CONFLICTS} times that another request for "
-                "this name is under way. Whether it landed is not known: try again"
+                f"{mode} {self._url(path)} failed: the store reported {_MOST_CONFLICTS} times that another request for "
+                "this name is active. Whether it had an effect is unknown. Retry"
             )
 
     def _list(self, directory: str, start_after: str, recursive: bool) -> list[Any]:
@@ -263,8 +263,8 @@ class ObstoreStore:
     def _no_bucket(self, operation: str, path: str) -> StorageRefused:
         kind = "container" if self._location.scheme in AZURE_SCHEMES else "bucket"
         return StorageRefused(
-            f"{operation} {self._url(path)} failed: there is no {kind} {self._location.origin}: "
-            "create it or check its name"
+            f"{operation} {self._url(path)} failed: the {kind} {self._location.origin} does not exist. Create it, or "
+            "check its name"
         )
 
     @contextlib.contextmanager
@@ -296,8 +296,12 @@ class ObstoreStore:
             # A store that does not implement the request had no effect, also after retries.
             return _without_condition(f"{operation} {url}", f"{REMEDY} ({answer})")
         if answer.remedy is None:
-            why = "" if answer.was_reached else "the store could not be reached: check the endpoint and the network: "
-            return StorageError(f"{operation} {url} failed: {why}{answer}")
+            if answer.was_reached:
+                return StorageError(f"{operation} {url} failed: {answer}")
+            return StorageError(
+                f"{operation} {url} failed, because the store is not reachable ({answer}). Check the endpoint and the "
+                "network"
+            )
         # An earlier attempt of a finally rejected request may have had an effect, like parts of a batch.
         kind = StorageError if answer.was_retried or operation == "delete" else StorageRefused
         return kind(f"{operation} {url} was denied: {answer.remedy} ({answer})")
@@ -315,7 +319,9 @@ def _unbroken(ask: Callable[[], T]) -> T:
 
 
 def _without_condition(what: str, remedy: str) -> StorageRefused:
-    found = StorageRefused(f"{what} is not supported by this store, and commits need such a conditional put: {remedy}")
+    found = StorageRefused(
+        f"{what} is not supported by this store, but commits need such a conditional put. Remedy: {remedy}"
+    )
     found.knows_no_condition = True
     return found
 

@@ -102,8 +102,8 @@ def _opener(options: tuple[tuple[str, str], ...]) -> _Opener:
 def _on_hadoop(location: Location, open_at: Callable[[str], tuple[ObjectStore, str]]) -> ObjectStore:
     if _hadoop is None:
         raise UnsupportedFeature(
-            f"{location.url}: files on {location.scheme}:// and other Hadoop file systems are reached through the JVM "
-            "of a classic Spark session: open the table in such a session, as by spark.read.format('delta').load(...)"
+            f"{location.url}: files on {location.scheme}:// and other Hadoop file systems need the JVM of a classic "
+            "Spark session. Open the table in such a session, as by spark.read.format('delta').load(...)"
         )
     return _hadoop(location, open_at)
 
@@ -114,7 +114,7 @@ class _Opener:
     def __init__(self, storage_options: Mapping[str, str]) -> None:
         if not isinstance(storage_options, Mapping):
             raise InvalidArgument(
-                f"storage_options are a dict of texts by their names, found {type(storage_options).__name__}"
+                f"storage_options must be a dict from names to strings, found {type(storage_options).__name__}"
             )
         self._options = {key.lower(): str(value) for key, value in storage_options.items()}
         self._backends: dict[str, Any] = {}
@@ -142,7 +142,7 @@ class _Opener:
             raise InvalidArgument(f"expected an absolute path or a URL, found {url!r}")
         location = parse_location(url)
         if not location.key:
-            raise InvalidArgument(f"expected the URL of an object, found {url!r}, which is a whole store")
+            raise InvalidArgument(f"expected the URL of an object, found {url!r}, which names a whole store")
         return self.open(Location(location.scheme, location.authority, "")), location.key
 
     def _backend(self, location: Location) -> Any:
@@ -157,9 +157,9 @@ class _Opener:
         except InvalidArgument:
             raise
         except exceptions.UnknownConfigurationKeyError as error:
-            raise InvalidArgument(f"a storage option that {location.origin} does not know: {error}") from error
+            raise InvalidArgument(f"{location.origin} does not know a storage option: {error}") from error
         except (exceptions.BaseError, OSError, ValueError) as error:
-            raise StorageError(f"open {location.url} failed: check the storage options ({error})") from error
+            raise StorageError(f"open {location.url} failed ({error}). Check the storage options") from error
 
     def _remote_backend(self, location: Location) -> Any:
         from obstore import store as backends
@@ -176,7 +176,7 @@ class _Opener:
         host = location.authority.partition(":")[0].lower()
         for suffix, form in _CLOUD_HOSTS.items():
             if host.endswith(suffix):
-                raise InvalidArgument(f"{location.origin} is a cloud store: name the table as {form}")
+                raise InvalidArgument(f"{location.origin} is a cloud store. Name the table as {form}")
         return backends.HTTPStore.from_url(location.origin, client_options=self._split("")[1])
 
     def _split(self, own: str) -> tuple[Any, Any]:

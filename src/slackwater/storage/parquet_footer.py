@@ -129,7 +129,7 @@ def read_footer(source: Any) -> ParquetFooter:
     except (pa.ArrowException, OSError) as error:
         raise ValueError(str(error)) from error
     if (metadata.num_columns, metadata.num_row_groups) != (len(leaves), len(_list_in(node, _ROW_GROUPS))):
-        raise ValueError(f"the footer describes {metadata.num_columns} columns otherwise than its schema")
+        raise ValueError(f"the footer describes {metadata.num_columns} columns, unlike its schema")
     created_by = node.get(_CREATED_BY)
     return ParquetFooter(
         metadata=metadata,
@@ -158,7 +158,7 @@ def _footer_bytes(source: Any) -> bytes:
     tail = bytes(source.read(min(size, _TAIL_BYTES)))
     length = int.from_bytes(tail[-8:-4], "little")
     if tail[-4:] != _MAGIC or size < 12 or not 0 < length <= size - 12:
-        raise ValueError(f"it does not end as a Parquet file, found {tail[-8:]!r} at the end of {size} bytes")
+        raise ValueError(f"it does not end like a Parquet file, found {tail[-8:]!r} at the end of {size} bytes")
     if length + 8 > len(tail):
         source.seek(size - 8 - length)
         tail = bytes(source.read(length + 8))
@@ -170,7 +170,7 @@ def _leaf_types(elements: Sequence[Any]) -> Iterator[Any]:
     waiting: list[int] = []
     for element in elements:
         if not isinstance(element, dict):
-            raise ValueError("an element of the schema is none")  # noqa: TRY004  (the file is at fault)
+            raise ValueError("an element of the schema is not a struct")  # noqa: TRY004  (the file is at fault)
         while waiting and waiting[-1] == 0:
             waiting.pop()
         if waiting:
@@ -190,7 +190,7 @@ def _row_groups(node: Any, leaves: Sequence[Any]) -> tuple[RowGroup, ...]:
     ordered += [False] * (len(leaves) - len(ordered))
     groups = tuple(_row_group(group, leaves, ordered) for group in _list_in(node, _ROW_GROUPS))
     if sum(group.num_rows for group in groups) != _count_in(node, _ROWS):
-        raise ValueError(f"the footer counts {node.get(_ROWS)} rows, its row groups others")
+        raise ValueError(f"the footer records {node.get(_ROWS)} rows, unlike its row groups")
     return groups
 
 

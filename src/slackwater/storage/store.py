@@ -194,7 +194,7 @@ def checked_path(path: str) -> str:
     """
     segments = path.split("/")
     if ".." in segments:
-        raise PathNotAllowed(f"the path {path!r} climbs out of its store with '..': name the object itself")
+        raise PathNotAllowed(f"the path {path!r} climbs out of its store with '..'. Name the object itself")
     if "" in segments or "." in segments or "\0" in path:
         raise InvalidArgument(
             f"expected a path relative to the store's root, with no empty or '.' segment and no NUL, found {path!r}"

@@ -27,16 +27,17 @@ _MOST = 400
 _NOT_IMPLEMENTED = 501
 
 _NO_BUCKET = frozenset({"NoSuchBucket", "ContainerNotFound", "FilesystemNotFound"})
-_WRONG_KEYS = "the store does not accept the credentials: check the key, the secret and the session token"
-_EXPIRED = "the credentials have expired: get new ones"
+_WRONG_KEYS = "the store rejects the credentials. Check the key, the secret and the session token"
+_EXPIRED = "the credentials have expired. Get new credentials"
 _WRONG_REGION = (
-    "the bucket is in another region: set it as aws_region, AWS_REGION or fs.s3a.endpoint.region, and an endpoint of it"
+    "the bucket is in another region. Set this region as aws_region, AWS_REGION or fs.s3a.endpoint.region, and an "
+    "endpoint of this region"
 )
-_CLOCK = "this machine's clock and the store's are too far apart: set the clock"
+_CLOCK = "the clocks of this machine and of the store differ too much. Set the clock"
 _NO_RIGHT = "check the credentials and their rights"
 _NO_CREDENTIALS = (
-    "there are no credentials: give them by options, by the session's settings (fs.s3a., fs.azure., fs.gs.) or by "
-    "variables of the environment"
+    "credentials are missing. Set them by options, by the session's settings (fs.s3a., fs.azure., fs.gs.) or by "
+    "environment variables"
 )
 _NO_ROLE = "this machine has no role in a cloud either"
 _REMEDIES = {

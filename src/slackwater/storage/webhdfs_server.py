@@ -92,7 +92,7 @@ class WebHdfs:
         head, _, rest = path.partition("/")
         number, outside, scheme = head.partition(_OUTSIDE)
         if not number.isdecimal() or int(number) >= len(self._stores):
-            raise ObjectNotFound(f"no store is served as {head!r}")
+            raise ObjectNotFound(f"no store is served under the name {head!r}")
         store = self._stores[int(number)]
         return open_resolved(store, f"{scheme}://{rest}") if outside else (store, rest)
 
@@ -182,7 +182,7 @@ class _Requests(BaseHTTPRequestHandler):
         if operation in ("GETFILEBLOCKLOCATIONS", "GET_BLOCK_LOCATIONS"):
             return self._tell({"BlockLocations": {"BlockLocation": [_block(status["length"])]}})
         name = "java.lang.UnsupportedOperationException"
-        return self._refuse(HTTPStatus.BAD_REQUEST, name, f"{operation}: stores are read only here")
+        return self._refuse(HTTPStatus.BAD_REQUEST, name, f"{operation}: stores are read only")
 
     def _status(self, path: str) -> dict[str, Any]:
         meta = self.server.served.head(path)
@@ -214,7 +214,7 @@ class _Requests(BaseHTTPRequestHandler):
                 part = served.read(path, meta, start, min(left, size)) if left else b""
             self.close_connection = left > 0
         except SlackwaterError as error:
-            _LOG.warning("a file that Spark reads breaks off: %s", error)
+            _LOG.warning("the response for a file that Spark reads was interrupted: %s", error)
         except OSError:
             pass  # The reader closed the connection early.
         self.connection.settimeout(self.timeout)
