@@ -52,13 +52,13 @@ def test_attributes_are_named_as_python_can() -> None:
 
 @pytest.mark.parametrize("name", ["onclick", "onLoad", "style", "srcdoc", "a b", "", "x>y"])
 def test_an_attribute_that_could_run_something_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="not an attribute"):
+    with pytest.raises(ValueError, match="not an allowed attribute"):
         element("p", **{name: "1"})
 
 
 @pytest.mark.parametrize("tag", ["script", "style", "iframe", "base", "p onclick=x", "", "B><i"])
 def test_an_element_that_could_run_something_is_refused(tag: str) -> None:
-    with pytest.raises(ValueError, match="not an element"):
+    with pytest.raises(ValueError, match="not an allowed element"):
         element(tag)
 
 

@@ -35,7 +35,9 @@ class Markup:
 
     def __init__(self, text: str, made_by: object = None) -> None:
         if made_by is not _MADE_HERE:
-            raise TypeError("Markup is made by element() and fragment(), which escape what they are given")
+            raise TypeError(
+                "Markup has no public constructor. Use element() and fragment(), which escape their arguments"
+            )
         self._html = text
 
     def __str__(self) -> str:
@@ -66,7 +68,7 @@ def element(tag: str, *children: Child, **attributes: Value) -> Markup:
     or loading content.
     """
     if not _TAG.fullmatch(tag) or tag in _FORBIDDEN_TAGS:
-        raise ValueError(f"{tag!r} is not an element that is made here")
+        raise ValueError(f"{tag!r} is not an allowed element")
     opened = tag + "".join(_attribute(name, value) for name, value in attributes.items() if value is not None)
     if tag in _VOID:
         if children:
@@ -91,19 +93,19 @@ def style_sheet(css: str) -> Markup:
     Raises ValueError if the text ends the element or loads another resource.
     """
     if "</" in css or "@import" in css or "url(" in css:
-        raise ValueError("a style sheet neither ends itself nor loads another resource")
+        raise ValueError("a style sheet must neither end itself nor load another resource")
     return Markup(f"<style>{css}</style>", _MADE_HERE)
 
 
 def _attribute(name: str, value: Value) -> str:
     shown = name.rstrip("_").replace("_", "-")
     if not _ATTRIBUTE.fullmatch(shown) or shown.lower().startswith("on") or shown in _FORBIDDEN_ATTRIBUTES:
-        raise ValueError(f"{name!r} is not an attribute that is made here")
+        raise ValueError(f"{name!r} is not an allowed attribute")
     if value is False:
         return ""
     text = "" if value is True else visible(str(value))
     if shown in _ADDRESSES and (scheme := _SCHEME.match(text)) and scheme[1].lower() not in _SCHEMES:
-        raise ValueError(f"{shown}={text!r} has another scheme than {', '.join(sorted(_SCHEMES))}")
+        raise ValueError(f"{shown}={text!r} must have one of the schemes {', '.join(sorted(_SCHEMES))}")
     return f' {shown}="{html.escape(text, quote=True)}"'
 
 
