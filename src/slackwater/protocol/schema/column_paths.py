@@ -93,8 +93,8 @@ def resolve_field(schema: StructType, path: ColumnPath) -> tuple[ColumnPath, Str
     column = parent.get(spelled[-1]) if spelled and isinstance(parent, StructType) else None
     if column is None:
         raise InvalidArgument(
-            f"not a separate column: {format_column_path(path)!r}. Elements of arrays and maps have a type, but no "
-            "name, comment, default or nullability to change"
+            f"not a column: {format_column_path(path)!r}. Elements of arrays and maps have a type, but no name, "
+            "comment, default or nullability to change"
         )
     return spelled, column
 
