@@ -32,4 +32,4 @@ def test_a_page_is_written(tmp_path: Path) -> None:
 
 def test_what_is_wrong_is_one_sentence() -> None:
     assert "nope" in error("layout", PARTITIONED, "--by", "nope")
-    assert "ends with one of .html" in usage_error("layout", PARTITIONED, "--out", "x.png")
+    assert "end with one of .html" in usage_error("layout", PARTITIONED, "--out", "x.png")

@@ -74,7 +74,7 @@ def test_a_table_on_hdfs_is_one_plain_line(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_storage_options_reach_the_store() -> None:
     message = error("detail", "s3://bucket/t", "--storage-option", "nonsense=1", "--storage-option", "AWS_REGION=x")
-    assert message.startswith("error: a storage option that s3://bucket does not know")
+    assert message.startswith("error: s3://bucket does not know a storage option")
 
 
 def test_an_error_line_is_red_in_a_terminal_that_has_colour() -> None:
@@ -95,7 +95,7 @@ def test_an_error_line_is_red_in_a_terminal_that_has_colour() -> None:
         (("detail",), "Missing argument"),
         (("detail", STAMPED, "--version", "-1"), "--version"),
         (("history", STAMPED, "--limit", "0"), "--limit"),
-        (("detail", STAMPED, "--version", "1", "--timestamp", "2026-01-01"), "give a version or a timestamp, not both"),
+        (("detail", STAMPED, "--version", "1", "--timestamp", "2026-01-01"), "use a version or a timestamp, not both"),
         (("detail", STAMPED, "--timestamp", "yesterday"), "('yesterday') cannot be converted to a valid timestamp"),
         (("detail", STAMPED, "--storage-option", "AWS_REGION"), "expected KEY=VALUE"),
         (("defragment", STAMPED), "No such command"),
@@ -168,9 +168,7 @@ def test_a_reader_that_has_gone_away_is_no_error(options: list[str]) -> None:
 
 @pytest.mark.parametrize("command", ["optimize", "reorg", "delete", "update", "merge"])
 def test_what_is_done_with_spark_is_said(command: str) -> None:
-    assert f"error: {command} rewrites data files, which is done with Spark: " in error(
-        command, STAMPED, "--where", "x"
-    )
+    assert f"error: {command} rewrites data files, which needs Spark. Use " in error(command, STAMPED, "--where", "x")
     assert command not in run("--help").stdout.split()
 
 

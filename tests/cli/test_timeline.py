@@ -47,7 +47,7 @@ def test_a_lake_is_told_by_its_database(tmp_path: Path) -> None:
 
 def test_what_is_missing_or_wrong_is_one_sentence(tmp_path: Path) -> None:
     assert "--out timeline.html, or --json" in usage_error("timeline", STAMPED)
-    assert "ends with one of .html, .svg, .png" in usage_error("timeline", STAMPED, "--out", "x.pdf")
+    assert "end with one of .html, .svg, .png" in usage_error("timeline", STAMPED, "--out", "x.pdf")
     assert "--since" in usage_error("timeline", STAMPED, "--json", "--since", "noon")
     assert "is not a Delta table" in error("timeline", str(tmp_path), "--out", str(tmp_path / "x.svg"))
     assert "cannot be written" in error("timeline", STAMPED, "--out", str(tmp_path / "no" / "x.svg"))

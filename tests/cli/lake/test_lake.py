@@ -87,10 +87,10 @@ def test_tables_come_and_go(lake: str) -> None:
 def test_looking_for_a_lake_makes_none(command: tuple[str, ...], tmp_path: Path) -> None:
     name, *more = command
     message = error("lake", name, str(tmp_path / "no-lake"), *more)
-    assert message.startswith(f"error: {tmp_path}/no-lake is not a lake: it has no _slackwater/owner.db; `slackwater ")
+    assert message.startswith(f"error: {tmp_path}/no-lake is not a lake: it has no _slackwater/owner.db. Create one ")
     database = f"sqlite:///{tmp_path}/o.db"
     message = error("lake", name, str(tmp_path / "no-lake"), *more, "--database", database)
-    assert f"is not a lake: there is no {tmp_path}/o.db" in message
+    assert f"is not a lake: {tmp_path}/o.db does not exist" in message
     assert list(tmp_path.iterdir()) == []
 
 
@@ -116,7 +116,7 @@ def test_a_lake_is_made_once(tmp_path: Path) -> None:
     told = document("lake", "create", str(tmp_path / "new"))
     assert told == {"location": (tmp_path / "new").as_uri(), "ownerId": told["ownerId"], "created": True}
     assert document("lake", "tables", str(tmp_path / "new")) == []
-    assert f"is a lake already, of the commit owner {told['ownerId']}" in error("lake", "create", str(tmp_path / "new"))
+    assert f"is already a lake of the commit owner {told['ownerId']}" in error("lake", "create", str(tmp_path / "new"))
     assert document("lake", "create", str(tmp_path / "new"), "--if-not-exists") == told | {"created": False}
     assert error("lake", "create", "s3://bucket/lake").startswith("error: s3://bucket/lake: a lake in an object store")
 

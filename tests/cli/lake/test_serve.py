@@ -164,12 +164,12 @@ def test_a_name_that_is_taken_is_one_plain_line(root: str) -> None:
     [
         (("serve",), "Missing option '--root'"),
         (("serve", "--root", "/x", "--port", "65536"), "--port"),
-        (("serve", "--root", "/x", "--port", "0"), "nobody can connect to http://127.0.0.1:0"),
-        (("serve", "--root", "/x", "--host", "0.0.0.0"), "nobody can connect to http://0.0.0.0:8080"),  # noqa: S104
+        (("serve", "--root", "/x", "--port", "0"), "no client can connect to http://127.0.0.1:0"),
+        (("serve", "--root", "/x", "--host", "0.0.0.0"), "no client can connect to http://0.0.0.0:8080"),  # noqa: S104
         (("serve", "--root", "/x", "--storage-option", "=hunter2"), "expected KEY=VALUE"),
         (("token", "create", "a"), "Missing option '--scope'"),
-        (("token", "create", "a", "--scope", "read"), "give --root or --database"),
-        (("token", "list"), "give --root or --database"),
+        (("token", "create", "a", "--scope", "read"), "Use --root or --database"),
+        (("token", "list"), "Use --root or --database"),
     ],
 )
 def test_wrong_usage_exits_with_2(arguments: tuple[str, ...], message: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,7 +191,9 @@ def test_a_public_url_with_a_secret_in_it_is_refused_and_not_repeated(root: str)
 def test_a_root_without_a_lake_is_one_plain_line_and_stays_so(command: tuple[str, ...], tmp_path: Path) -> None:
     for place in (tmp_path / "mistyped", tmp_path):
         message = error(*command, "--root", str(place))
-        assert message.startswith(f"error: {place} is not a lake: it has no {DATABASE_FILE}; `slackwater lake create`")
+        assert message.startswith(
+            f"error: {place} is not a lake: it has no {DATABASE_FILE}. Create one with `slackwater lake create`"
+        )
     assert list(tmp_path.iterdir()) == []
 
 
@@ -199,7 +201,7 @@ def test_a_database_that_knows_of_no_lake_is_not_served(tmp_path: Path) -> None:
     database = f"sqlite:///{tmp_path}/owner.db"
     _created("writer", "--scope", "commit", "--database", database)
     message = error("serve", "--root", str(tmp_path / "lake"), "--database", database)
-    assert "is not a lake: its database knows of none; `slackwater lake create` makes one" in message
+    assert "is not a lake: its database records no lake. Create one with `slackwater lake create`" in message
     assert run("lake", "create", str(tmp_path / "lake"), "--database", database).exit_code == 0
     with serving("--root", str(tmp_path / "lake"), "--database", database, "--no-auth") as url:
         assert document("lake", "tables", url) == []

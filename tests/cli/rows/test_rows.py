@@ -112,8 +112,7 @@ def test_a_query_without_an_engine_is_answered_by_sqlglot_over_arrow(monkeypatch
     refused = run("query", "SELECT median(number) FROM t", "--table", f"t={PARTITIONED}")
     assert refused.exit_code == 1
     assert refused.stderr.splitlines()[-1] == (
-        "error: without DuckDB and Polars a query cannot have 'MEDIAN(number)': pip install duckdb, which answers all "
-        "of SQL"
+        "error: without DuckDB and Polars a query cannot contain 'MEDIAN(number)' (for all of SQL, pip install duckdb)"
     )
 
 

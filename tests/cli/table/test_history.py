@@ -86,7 +86,7 @@ def test_rows_of_csv_have_what_json_has() -> None:
         assert (row["version"], row["timestamp"]) == (str(record["version"]), record["timestamp"])
         assert row["isBlindAppend"] == json.dumps(record["isBlindAppend"])
         assert row["job"] == ""
-    assert "give one of them, not both" in usage_error("history", STAMPED, "--csv", "--json")
+    assert "use one of them, not both" in usage_error("history", STAMPED, "--csv", "--json")
 
 
 def test_machines_see_every_column_and_every_metric() -> None:

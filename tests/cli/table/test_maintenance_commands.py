@@ -100,8 +100,8 @@ def test_a_clone_is_made_without_copying(aged: AgedTable, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "give a version or a timestamp"),
-        (("--version", "1", "--timestamp", "2026-01-01"), "give a version or a timestamp"),
+        ((), "use a version or a timestamp"),
+        (("--version", "1", "--timestamp", "2026-01-01"), "use a version or a timestamp"),
         (("--timestamp", "yesterday"), "cannot be converted to a valid timestamp"),
     ],
 )

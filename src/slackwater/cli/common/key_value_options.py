@@ -14,6 +14,6 @@ def key_values(texts: Iterable[str], option: str) -> dict[str, str]:
         # The message omits the text, because it may be a secret.
         key, separator, value = text.partition("=")
         if not (key and separator):
-            raise typer.BadParameter("expected KEY=VALUE, found one without its key or its =", param_hint=option)
+            raise typer.BadParameter("expected KEY=VALUE, found a value without key or without =", param_hint=option)
         found[key] = value
     return found

@@ -176,4 +176,4 @@ def _json(value: object, indent: int | None = None) -> bytes:
 def _json_value(value: Any) -> Any:
     if isinstance(value, dt.datetime):
         return iso(value)
-    raise TypeError(f"{type(value).__name__} has no form in JSON")
+    raise TypeError(f"{type(value).__name__} cannot be represented in JSON")

@@ -41,7 +41,7 @@ Limit = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="
 def form_of(as_json: bool, as_csv: bool) -> Form:
     """Return the output format of `--json` and `--csv`. Raises typer.BadParameter for both."""
     if as_json and as_csv:
-        raise typer.BadParameter("give one of them, not both", param_hint="--json / --csv")
+        raise typer.BadParameter("use one of them, not both", param_hint="--json / --csv")
     return Form.JSON if as_json else Form.CSV if as_csv else Form.HUMAN
 
 
@@ -70,7 +70,7 @@ def loaded(
     Raises typer.BadParameter, and the errors of `Snapshot.load`.
     """
     if version is not None and timestamp is not None:
-        raise typer.BadParameter("give a version or a timestamp, not both", param_hint="--version / --timestamp")
+        raise typer.BadParameter("use a version or a timestamp, not both", param_hint="--version / --timestamp")
     return Snapshot.load(
         path, version, moment_ms(timestamp), storage_options(storage_option), allow_paths_outside_root=outside
     )

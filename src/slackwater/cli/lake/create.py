@@ -43,7 +43,7 @@ def create_command(
     root_url, owner_id = owner.root_url, owner.owner_id
     owner.close()
     if not (made or if_not_exists):
-        raise TableAlreadyExists(f"{root_url} is a lake already, of the commit owner {owner_id}: nothing was done")
+        raise TableAlreadyExists(f"{root_url} is already a lake of the commit owner {owner_id}. Nothing was changed")
     done = "is a lake now" if made else "is a lake already"
     print_done(
         form,

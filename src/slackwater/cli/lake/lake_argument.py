@@ -90,7 +90,7 @@ def require_lake(root: str, database: str | None = None) -> None:
 
     file = sqlite_file(database_url(root, database))
     if file is not None and not Path(file).is_file():
-        missing = f"it has no {DATABASE_FILE}" if database is None else f"there is no {file}"
+        missing = f"it has no {DATABASE_FILE}" if database is None else f"{file} does not exist"
         raise _no_lake(root, missing)
 
 
@@ -99,7 +99,7 @@ def refuse_new(root: str, options: dict[str, str]) -> None:
     from slackwater.lake.recovery.recovery import require_no_orphaned_tables
 
     require_no_orphaned_tables(root, options)
-    raise _no_lake(root, "its database knows of none")
+    raise _no_lake(root, "its database records no lake")
 
 
 def moment(ms: int) -> dt.datetime:
@@ -111,6 +111,6 @@ def _no_lake(root: str, missing: str) -> TableNotFound:
     location = parse_location(root)
     where = f"/{location.key}" if location.scheme == LOCAL else location.url
     return TableNotFound(
-        f"{where} is not a lake: {missing}; `slackwater lake create` makes one, and where its state was lost "
-        "`slackwater lake recover` makes it anew from the tables"
+        f"{where} is not a lake: {missing}. Create one with `slackwater lake create`. If its state was lost, recreate "
+        "it from the tables with `slackwater lake recover`"
     )

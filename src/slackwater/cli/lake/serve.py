@@ -118,11 +118,13 @@ def serve(
         tokens = None if no_auth else Tokens(owner.database)
         server = OwnerServer(owner, tokens, binding, settings)
         if tokens is not None and not tokens.records():
-            print_note("there is no token yet, and nobody can connect without one: slackwater token create")
+            print_note(
+                "there is no token yet, and no client can connect without one. Create one with slackwater token create"
+            )
         # From here on the server closes the owner.
         stack.pop_all()
     if tokens is not None and is_in_the_clear(binding.url()):
-        print_note("tokens travel in the clear: give --certfile and --keyfile, or let a proxy speak https")
+        print_note("tokens are sent without encryption. Use --certfile and --keyfile, or a proxy with https")
     # Called after the server is bound: if the bind fails, the loggers of this process stay unchanged.
     log_to()
     server.run(lambda url: typer.echo(f"serving {owner.root_url} at {url}"))
@@ -194,7 +196,9 @@ def revoke(
 @contextmanager
 def _tokens(root: str | None, database: str | None) -> Iterator[Tokens]:
     if root is None and database is None:
-        raise typer.BadParameter("say whose tokens: give --root or --database", param_hint="--root / --database")
+        raise typer.BadParameter(
+            "the owner of the tokens is missing. Use --root or --database", param_hint="--root / --database"
+        )
     require("server", "a server")
     from slackwater.owner.database.database import Database
     from slackwater.owner.embedded import EmbeddedOwner
@@ -224,7 +228,8 @@ def _endpoint(binding: Binding, public_url: str | None) -> str:
         return checked_url(public_url)
     if binding.port == 0 or is_unspecified(binding.host):
         raise typer.BadParameter(
-            f"nobody can connect to {binding.url()}: say where clients find the server", param_hint="--public-url"
+            f"no client can connect to {binding.url()}. Set the address of the server for clients",
+            param_hint="--public-url",
         )
     return binding.url()
 

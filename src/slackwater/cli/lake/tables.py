@@ -203,7 +203,7 @@ def drop(
         location = lake.owner.table(name).location
         if not (yes or keep_files):
             if not _somebody_answers():
-                raise typer.BadParameter("say that it is meant, or keep its files", param_hint="--yes / --keep-files")
+                raise typer.BadParameter("confirm the deletion, or keep its files", param_hint="--yes / --keep-files")
             typer.confirm(f"Drop {name}, at {location}, with all its versions?", abort=True, err=True)
         were_deleted = lake.drop_table(name, keep_files)
     said = f"{name} is gone, and its files" if were_deleted else f"{name} is out of the lake; it is at {location}"

@@ -96,7 +96,7 @@ def _by_duckdb(sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
         try:
             found = connection.sql(sql)
             if found is None:
-                raise InvalidArgument("a query gives rows: SELECT …")
+                raise InvalidArgument("the statement is not a query. Use SELECT …")
             return found.to_arrow_table()
         except duckdb.Error as error:
             raise InvalidArgument(f"DuckDB: {_sentence(error)}") from error

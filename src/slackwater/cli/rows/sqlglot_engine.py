@@ -42,7 +42,7 @@ _KNOWN: tuple[type[exp.Expression], ...] = (
 )
 _TYPES = {"byte": "TINYINT", "short": "SMALLINT", "integer": "INT", "long": "BIGINT", "string": "VARCHAR"}
 _ENDS_TEXT = frozenset('\\"\r\n')
-_OTHERS = "pip install duckdb, which answers all of SQL"
+_OTHERS = "for all of SQL, pip install duckdb"
 
 
 def answered(sql: str, tables: Mapping[str, pa.Table], schemas: Mapping[str, StructType]) -> pa.Table:
@@ -50,13 +50,15 @@ def answered(sql: str, tables: Mapping[str, pa.Table], schemas: Mapping[str, Str
     try:
         tree = sqlglot.parse_one(sql, dialect="duckdb")
     except SqlglotError as error:
-        raise InvalidArgument(f"no query of SQL: {_sentence(error)}") from error
+        raise InvalidArgument(f"not a SQL query: {_sentence(error)}") from error
     if not isinstance(tree, exp.Query):
-        raise InvalidArgument("a query gives rows: SELECT …")
+        raise InvalidArgument("the statement is not a query. Use SELECT …")
     _require_known(tree)
     within = {name.lower() for name in tables} | {each.alias.lower() for each in tree.find_all(exp.CTE)}
     if unknown := [each.name for each in tree.find_all(exp.Table) if each.name.lower() not in within]:
-        raise InvalidArgument(f"the query has the table {unknown[0]!r}: say where it is, --table {unknown[0]}=PATH")
+        raise InvalidArgument(
+            f"the location of the table {unknown[0]!r} is unknown. Set it with --table {unknown[0]}=PATH"
+        )
     _require_plain([*tables, *(name for rows in tables.values() for name in rows.column_names)])
     types = {
         name: {column: _type(schemas[name], column) for column in rows.column_names} for name, rows in tables.items()
@@ -70,14 +72,14 @@ def answered(sql: str, tables: Mapping[str, pa.Table], schemas: Mapping[str, Str
     try:
         return pa.Table.from_arrays([pa.array(values) for values in columns], names=list(found.columns))
     except pa.ArrowException as error:
-        raise InvalidArgument(f"the query gives values of several types in one column ({_OTHERS})") from error
+        raise InvalidArgument(f"the query returns values of several types in one column ({_OTHERS})") from error
 
 
 def _require_known(tree: Any) -> None:
     for node in tree.walk():
         if not isinstance(node, _KNOWN) or _is_other(node):
             raise InvalidArgument(
-                f"without DuckDB and Polars a query cannot have {node.sql(dialect='duckdb')!r}: {_OTHERS}"
+                f"without DuckDB and Polars a query cannot contain {node.sql(dialect='duckdb')!r} ({_OTHERS})"
             )
     _require_plain(node.name for node in tree.find_all(exp.Identifier, exp.Literal))
 
@@ -99,7 +101,7 @@ def _is_other(node: Any) -> bool:
 def _require_plain(names: Iterable[str]) -> None:
     for name in names:
         if not _ENDS_TEXT.isdisjoint(name):
-            raise InvalidArgument(f"without DuckDB and Polars a query cannot have {name!r} in it: {_OTHERS}")
+            raise InvalidArgument(f"without DuckDB and Polars a query cannot contain {name!r} ({_OTHERS})")
 
 
 def _type(schema: StructType, column: str) -> str:

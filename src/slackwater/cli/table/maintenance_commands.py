@@ -84,7 +84,7 @@ def restore_command(
     """Restore the table to an earlier version, by a new commit."""
     form = form_of(as_json, as_csv)
     if (version is None) == (timestamp is None):
-        raise typer.BadParameter("give a version or a timestamp", param_hint="--version / --timestamp")
+        raise typer.BadParameter("use a version or a timestamp", param_hint="--version / --timestamp")
     moment = moment_ms(timestamp)
     with working("comparing versions"):
         result = restore(_table(path, storage_option), version, moment, ignore_missing_files, said=timestamp)
@@ -110,7 +110,7 @@ def clone_command(
     """Create a shallow clone: an independent table over the files of another table, without copying them."""
     form = form_of(as_json, as_csv)
     if version is not None and timestamp is not None:
-        raise typer.BadParameter("give a version or a timestamp, not both", param_hint="--version / --timestamp")
+        raise typer.BadParameter("use a version or a timestamp, not both", param_hint="--version / --timestamp")
     with working("listing files"):
         source = Snapshot.open(_table(path, storage_option, outside), version, moment_ms(timestamp))
         result = shallow_clone(source, _table(target, storage_option), replace_table)

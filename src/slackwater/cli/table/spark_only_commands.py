@@ -29,6 +29,6 @@ def register(app: typer.Typer) -> None:
 
 def _refusal(name: str, instead: str) -> Callable[[typer.Context], None]:
     def command(_: typer.Context) -> None:
-        raise UnsupportedFeature(f"{name} rewrites data files, which is done with Spark: {instead}")
+        raise UnsupportedFeature(f"{name} rewrites data files, which needs Spark. Use {instead}")
 
     return command

@@ -22,7 +22,9 @@ def kind_of_file(out: Path, known: tuple[str, ...]) -> str:
     kind = out.suffix.lower().removeprefix(".")
     if kind not in known:
         names = ", ".join(f".{name}" for name in known)
-        raise typer.BadParameter(f"a picture's file ends with one of {names}, found {out.name!r}", param_hint="--out")
+        raise typer.BadParameter(
+            f"the name of a picture's file must end with one of {names}, found {out.name!r}", param_hint="--out"
+        )
     return kind
 
 

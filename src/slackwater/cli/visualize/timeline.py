@@ -64,7 +64,7 @@ def timeline_command(
 
     if out is None and form is Form.HUMAN:
         raise typer.BadParameter(
-            "say where the picture is to be: --out timeline.html, or --json, or --csv", param_hint="--out"
+            "the output is missing. Use --out timeline.html, or --json, or --csv", param_hint="--out"
         )
     kind = None if out is None else kind_of_file(out, _FILES)
     window = TimeWindow(moment_ms(since, "--since"), moment_ms(until, "--until"), limit)
