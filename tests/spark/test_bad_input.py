@@ -164,7 +164,7 @@ def test_the_rows_of_a_table_that_is_not_parquet_are_neither_read_nor_changed(
         table.toDF,
         lambda: read(spark, path),
     ):
-        with pytest.raises(errors.UnsupportedFeature, match="are 'orc'"):
+        with pytest.raises(errors.UnsupportedFeature, match="have the format 'orc'"):
             work()
     assert _files(path) == before
 
