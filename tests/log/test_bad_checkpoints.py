@@ -71,7 +71,7 @@ def test_a_wrong_field_in_a_json_checkpoint_is_a_corrupt_checkpoint(action: Acti
 def test_a_checkpoint_without_protocol_or_metadata_is_corrupt(action: Action, lacking: str) -> None:
     log = TableLog()
     log.classic(4, action, add("a"))
-    with pytest.raises(CorruptLog, match=rf"no {lacking} action: the checkpoint of version 4 must hold one"):
+    with pytest.raises(CorruptLog, match=rf"no {lacking} action, but the checkpoint of version 4 must hold one"):
         log.load()
 
 
@@ -379,7 +379,7 @@ def test_a_checkpoint_that_vanishes_after_the_listing_is_passed_over() -> None:
         if path.endswith(CHECKPOINT):
             log.delete(CHECKPOINT)
 
-    with pytest.warns(CheckpointFallbackWarning, match=f"{CHECKPOINT} is gone"):
+    with pytest.warns(CheckpointFallbackWarning, match=f"{CHECKPOINT} is missing"):
         assert paths(LogSnapshot.open(SpyStore(log.store, vanish))) == FILES
 
 

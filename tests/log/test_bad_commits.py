@@ -186,7 +186,7 @@ def test_a_log_without_protocol_or_metadata_is_corrupt(actions: list[Action]) ->
     log = TableLog()
     log.commit(0, *actions)
     lacking = "protocol" if protocol() not in actions else "metaData"
-    with pytest.raises(CorruptLog, match=rf"version 0 has no {lacking} action: the log must hold one") as caught:
+    with pytest.raises(CorruptLog, match=rf"version 0 has no {lacking} action, but the log must hold one") as caught:
         log.load()
     assert log.path in str(caught.value)
 
@@ -220,7 +220,7 @@ def test_a_commit_that_was_listed_but_is_gone_is_named() -> None:
         if path.endswith(SECOND):
             log.delete_commits(1)
 
-    with pytest.raises(CorruptLog, match=rf"listed is gone.*{SECOND}") as caught:
+    with pytest.raises(CorruptLog, match=rf"listed commit does not exist any more.*{SECOND}") as caught:
         LogSnapshot.open(SpyStore(log.store, vanish))
     assert log.path in str(caught.value)
 

@@ -84,7 +84,7 @@ def test_a_time_gives_the_newest_version_at_or_before_it(tmp_path: Path, offset:
 
 def test_a_time_before_the_first_version_is_out_of_range(tmp_path: Path) -> None:
     log = _by_file_time(tmp_path, [T, T + 10])
-    with pytest.raises(TimestampOutOfRange, match=r"first, 0, is of 2023-11-14 22:13:20\.000 UTC") as caught:
+    with pytest.raises(TimestampOutOfRange, match=r"first version, 0, is of 2023-11-14 22:13:20\.000 UTC") as caught:
         log.load(timestamp=T - 1)
     assert "2023-11-14 22:13:19.999 UTC" in str(caught.value)
     assert tmp_path.name in str(caught.value)
@@ -117,7 +117,7 @@ def test_a_time_of_versions_that_were_cleaned_up_is_out_of_range(tmp_path: Path)
     log.classic(3, *DEFAULT, add("f0"))
     log.delete_commits(0, 1)
     assert log.load(timestamp=T + 30).version == 3
-    with pytest.raises(TimestampOutOfRange, match="first, 3"):
+    with pytest.raises(TimestampOutOfRange, match="first version, 3"):
         log.load(timestamp=T + 25)
     with pytest.raises(VersionNotFound, match="version 0 is not in the log"):
         log.load().history().timestamp_ms(0)
@@ -162,7 +162,7 @@ def test_stamps_count_from_the_start_where_no_provenance_is_given() -> None:
     assert [log.load(v).timestamp_ms for v in range(3)] == [T, T + 10, T + 1000]
     history = log.load().history()
     assert [history.version_at(T + offset) for offset in (0, 9, 10, 999, 1000)] == [0, 0, 1, 1, 2]
-    with pytest.raises(TimestampOutOfRange, match="first, 0"):
+    with pytest.raises(TimestampOutOfRange, match="first version, 0"):
         history.version_at(T - 1)
     with pytest.raises(TimestampOutOfRange, match="after the last commit"):
         history.version_at(T + 1001)
@@ -295,7 +295,7 @@ def test_a_property_without_its_feature_does_not_turn_in_commit_timestamps_on(tm
 def test_a_log_without_any_commit_has_no_version_for_a_time() -> None:
     log = TableLog()
     log.classic(1, *DEFAULT, add("f0"))
-    with pytest.raises(TimestampOutOfRange, match="no commit that has a time"):
+    with pytest.raises(TimestampOutOfRange, match="no commit with a timestamp"):
         log.load(timestamp=T)
     assert list(log.load().history().entries()) == []
     with pytest.raises(VersionNotFound, match="the commit of version 1 is not in the log"):

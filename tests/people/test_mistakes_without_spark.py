@@ -49,7 +49,11 @@ MISTAKES: list[tuple[str, Call, tuple[str, ...]]] = [
     ("wrong path", lambda table: Snapshot.load(f"{table}/nope"), ("{table}/nope", "not a Delta table")),
     ("a folder of Parquet files", lambda table: Snapshot.load(f"{table}/../files"), ("files", "not a Delta table")),
     ("a file", lambda table: Snapshot.load(f"{table}/../files/a.parquet"), ("a.parquet", "not a Delta table")),
-    ("the log", lambda table: Snapshot.load(f"{table}/_delta_log"), ("{table}/_delta_log", "directory that it is in")),
+    (
+        "the log",
+        lambda table: Snapshot.load(f"{table}/_delta_log"),
+        ("{table}/_delta_log", "directory that contains it"),
+    ),
     ("no path", lambda table: Snapshot.load(""), ("a path or a URL",)),
     ("None for a path", lambda table: Snapshot.load(None), ("NoneType",)),  # type: ignore[arg-type]
     ("a scheme that is none", lambda table: Snapshot.load("s4://bucket/t"), ("'s4'", "s3a")),

@@ -131,7 +131,7 @@ def _totals_after(
     try:
         adds, removes = ({file_key(node): node.get("size") for node in nodes[kind]} for kind in ("add", "remove"))
     except (KeyError, TypeError, AttributeError) as error:
-        raise CorruptLog(f"{where}: a file action lacks what names its file: {error!r}") from error
+        raise CorruptLog(f"{where}: a file action lacks a key field: {error!r}") from error
     if adds.keys() & removes.keys() or len(adds) + len(removes) < len(nodes["add"]) + len(nodes["remove"]):
         return None
     if before is not None:

@@ -54,8 +54,8 @@ def clean_up_log(store: ObjectStore, snapshot: LogSnapshot, now_ms: int) -> LogC
         return LogCleanup()
     if snapshot.configuration.supports(CHECKPOINT_PROTECTION):
         raise UnsupportedFeature(
-            f"{store.root_url}: the log of a table with the feature {CHECKPOINT_PROTECTION} is not cleaned up by this "
-            "version of Slackwater; use the engine that added it"
+            f"{store.root_url}: this version of Slackwater does not clean up the log of a table with the feature "
+            f"{CHECKPOINT_PROTECTION}. Use the engine that added it"
         )
     listing = list_log(store)
     cutoff = _cutoff_version(
@@ -93,7 +93,7 @@ def _newest_readable_checkpoint(store: ObjectStore, listing: LogListing, cutoff_
             for path in opened.files:
                 count_rows(store, path)
         except CorruptCheckpoint as error:
-            _log.warning("a checkpoint is passed over by the cleanup of its log: %s", error)
+            _log.warning("log cleanup ignores a damaged checkpoint: %s", error)
             continue
         kinds = {kind for action in opened.actions for kind in action}
         if {"protocol", "metaData"} <= kinds:
@@ -160,7 +160,7 @@ def _unreferenced_sidecars(store: ObjectStore, before_ms: int) -> list[str]:
         try:
             referenced.update(sidecar_paths(store, checkpoint))
         except CorruptCheckpoint as error:
-            _log.warning("no sidecar is deleted, what this checkpoint refers to is not known: %s", error)
+            _log.warning("log cleanup deletes no sidecar, because a checkpoint does not show its sidecars: %s", error)
             return []
     return with_hadoop_checksums([path for path in old if path not in referenced], _paths(sidecars))
 

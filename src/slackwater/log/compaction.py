@@ -30,15 +30,15 @@ def compact_log(store: ObjectStore, start_version: int, end_version: int) -> str
     or with a commit not in the log, CorruptLog, UnsupportedFeature for an unknown kind of action, StorageError.
     """
     if start_version >= end_version:
-        raise InvalidArgument(f"a compaction is of two versions at least, found {start_version} to {end_version}")
+        raise InvalidArgument(f"a compaction needs at least two versions, found {start_version} to {end_version}")
     path = f"{LOG}/{compacted_name(start_version, end_version)}"
     names = [f"{LOG}/{commit_name(version)}" for version in range(start_version, end_version + 1)]
     try:
         contents = store.read_many(names)
     except ObjectNotFound as error:
         raise InvalidArgument(
-            f"{store.root_url}: versions {start_version} to {end_version} cannot be compacted, a commit is not in the "
-            f"log: {error}"
+            f"{store.root_url}: versions {start_version} to {end_version} cannot be compacted, because a commit is "
+            f"not in the log: {error}"
         ) from error
     commits = [(f"{store.root_url}/{name}", data) for name, data in zip(names, contents, strict=True)]
     reconciled = reconcile(action for where, data in commits for action in _stateful(data, where))
@@ -55,17 +55,18 @@ def _stateful(data: bytes, where: str) -> list[Action]:
     for line in parse_commit(data, where):
         action = {kind: node for kind, node in line.items() if node is not None}
         if len(action) > 1:
-            raise CorruptLog(f"{where}: one action in each line was expected, found {', '.join(action)} in one")
+            raise CorruptLog(f"{where}: expected one action in each line, found {', '.join(action)} in one line")
         kind = next(iter(action), None)
         if kind is None or kind in _WITHOUT_STATE:
             continue
         if kind not in STATEFUL:
             raise UnsupportedFeature(
-                f"{where}: an action {kind!r} is not known here, so the commit is not compacted; upgrade Slackwater"
+                f"{where}: the action {kind!r} is unknown to this version, so the commit is not compacted. Upgrade "
+                "Slackwater"
             )
         found.append(action)
     try:
         reconcile(found)
     except (KeyError, TypeError, AttributeError) as error:
-        raise CorruptLog(f"{where}: an action lacks what names it: {error!r}") from error
+        raise CorruptLog(f"{where}: an action lacks a key field: {error!r}") from error
     return found

@@ -104,7 +104,8 @@ class CommitHistory:
         versions = self._recreatable()
         if not versions:
             raise TimestampOutOfRange(
-                f"{self._store.root_url}: the log holds no commit that has a time", error_class="DELTA_NO_COMMITS_FOUND"
+                f"{self._store.root_url}: the log holds no commit with a timestamp",
+                error_class="DELTA_NO_COMMITS_FOUND",
             )
         first, last = versions.start, versions.stop - 1
         candidates = versions
@@ -113,8 +114,8 @@ class CommitHistory:
         found = self._newest_at(timestamp_ms, candidates)
         if found is None:
             raise TimestampOutOfRange(
-                f"{self._store.root_url}: no version is as old as {format_ms(timestamp_ms)}: the first, {first}, is "
-                f"of {format_ms(self.timestamp_ms(first))} (DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION)",
+                f"{self._store.root_url}: no version is as old as {format_ms(timestamp_ms)}. The first version, "
+                f"{first}, is of {format_ms(self.timestamp_ms(first))} (DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION)",
                 error_class="DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION",
             )
         if found == last and not allow_after_last_commit:
@@ -127,8 +128,8 @@ class CommitHistory:
         if timestamp_ms > last_ms:
             raise TimestampOutOfRange(
                 f"{self._store.root_url}: {format_ms(timestamp_ms)} is after the last commit, version {last} of "
-                f"{format_ms(last_ms)}: ask for a time up to that, leave it out for the newest version, or set the "
-                "option allowAfterLastCommit (DELTA_TIMESTAMP_GREATER_THAN_COMMIT)",
+                f"{format_ms(last_ms)}. Use a time up to that, omit it for the newest version, or set the option "
+                "allowAfterLastCommit (DELTA_TIMESTAMP_GREATER_THAN_COMMIT)",
                 error_class="DELTA_TIMESTAMP_GREATER_THAN_COMMIT",
             )
 
@@ -262,7 +263,9 @@ def after_last_commit_allowed(allowed: bool, strict: bool | None) -> bool:
     Raises InvalidArgument if `allowed` and `strict` contradict each other.
     """
     if allowed and strict:
-        raise InvalidArgument("strict refuses a time after the last commit, and allowing it was asked for as well")
+        raise InvalidArgument(
+            "strict rejects a time after the last commit, but the call also allows it. Set only one of the two"
+        )
     return allowed or strict is False
 
 

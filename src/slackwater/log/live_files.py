@@ -71,8 +71,8 @@ class CheckpointAdds:
         if pc.max(counts.field("counts")).as_py() > 1:
             twice = counts.field("values")[pc.index(pc.greater(counts.field("counts"), 1), True).as_py()]
             raise CorruptCheckpoint(
-                f"{self._store.root_url}: the checkpoint of version {checkpoint.version} names {twice.as_py()!r} twice "
-                "as a live file: its rows would be read twice"
+                f"{self._store.root_url}: the checkpoint of version {checkpoint.version} names {twice.as_py()!r} "
+                "twice as a live file. Its rows would be read twice"
             )
 
 

@@ -171,7 +171,7 @@ def _read_commits(
         if len(single) > len(files):
             # Log cleanup deletes compactions before their commits, so the commits may still exist.
             return _read_commits(store, single)
-        raise CorruptLog(f"{store.root_url}: a commit that was listed is gone: {error}") from error
+        raise CorruptLog(f"{store.root_url}: a listed commit does not exist any more: {error}") from error
     commits: list[tuple[int, str, Sequence[Mapping[str, Any]]]] = []
     used: list[CommitFile] = []
     unreadable: CorruptLog | None = None
@@ -181,7 +181,7 @@ def _read_commits(
             actions: list[Mapping[str, Any]] = [*(_compacted if file.compacted else parse_commit)(data, where)]
         except CorruptLog as error:
             if file.stands_for:
-                _log.warning("a log compaction is passed over, and the commits are read instead: %s", error)
+                _log.warning("ignoring a log compaction and reading its commits instead: %s", error)
                 singles, problem, _ = _read_commits(store, file.stands_for)
                 commits += singles
                 used += file.stands_for
@@ -201,18 +201,20 @@ def _compacted(data: bytes, where: str) -> list[dict[str, Any]]:
     """
     actions = parse_actions(data, where)
     if not actions:
-        raise CorruptLog(f"{where}: a compaction must hold an action, and the file has none: it was not written whole")
+        raise CorruptLog(
+            f"{where}: a compaction must hold an action, but the file has none. It was not written completely"
+        )
     stateful = [action for action in actions if next(iter(action), None) in STATEFUL]
     try:
         reconciled = reconcile(stateful)
     except (KeyError, TypeError, AttributeError) as error:
-        raise CorruptLog(f"{where}: an action lacks what names it: {error!r}") from error
+        raise CorruptLog(f"{where}: an action lacks a key field: {error!r}") from error
     if len(reconciled) < len(stateful):
         kept = set(map(id, reconciled))
         twice = next(action for action in stateful if id(action) not in kept)
         raise CorruptLog(
-            f"{where}: a compaction must hold one action of each file, application and domain at most, and says "
-            f"something else of the same one beside {str(twice)[:200]}"
+            f"{where}: a compaction must hold at most one action of each file, application and domain. Another action "
+            f"contradicts {str(twice)[:200]}"
         )
     return actions
 
@@ -259,7 +261,7 @@ def _validate_agreement(actions: Sequence[Mapping[str, Any]], where: str) -> Non
             if kind in _SMALL and node is not None:
                 name = node.get(_SMALL[kind]) if isinstance(node, Mapping) else None
                 if seen.setdefault((kind, str(name)), node) != node:
-                    raise CorruptLog(f"{where}: two actions {kind} contradict each other: {str(node)[:200]} is one")
+                    raise CorruptLog(f"{where}: two {kind} actions contradict each other. One is {str(node)[:200]}")
 
 
 def _newest_protocol(commits: _Commits) -> Protocol | None:
@@ -318,8 +320,8 @@ def _finish(
             # A readable checkpoint without this action was written by a faulty writer and may lack more. Therefore no
             # older checkpoint is tried, unlike for a damaged one.
             raise CorruptLog(
-                f"{store.root_url}: version {version} has no {name} action: {source} must hold one; restore the log "
-                "or read an older version"
+                f"{store.root_url}: version {version} has no {name} action, but {source} must hold one. Restore the "
+                "log, or read an older version"
             )
     configuration = draft.configuration(before)
     assert configuration is not None  # noqa: S101  (guaranteed by the loop above)

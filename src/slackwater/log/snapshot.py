@@ -93,7 +93,7 @@ class LogSnapshot:
         """Return the snapshot of an open `table`, or of the table in a store; see `load`."""
         if version is not None and timestamp is not None:
             raise InvalidArgument(
-                "give a version or a timestamp to travel to, not both", error_class="DELTA_ONEOF_IN_TIMETRAVEL"
+                "time travel needs a version or a timestamp, not both", error_class="DELTA_ONEOF_IN_TIMETRAVEL"
             )
         if version is not None and (isinstance(version, bool) or not isinstance(version, int) or version < 0):
             raise InvalidArgument(
@@ -365,8 +365,8 @@ class LogSnapshot:
                 kind = CorruptLog if self._segment.checkpoint is None else CorruptCheckpoint
                 raise kind(
                     f"{self._store.root_url}: the checksum {LOG}/{crc_name(self.version)} contradicts the log of "
-                    f"version {self.version}: {found}; a file of the log has lost what was at its end, or the checksum "
-                    "is wrong: restore the log, read an older version, or move the checksum away if you trust the log"
+                    f"version {self.version}: {found}. A file of the log is truncated, or the checksum is wrong. "
+                    "Restore the log, read an older version, or move the checksum away if you trust the log"
                 )
         self._is_checked = has_sizes or checksum is None
 
@@ -445,9 +445,9 @@ def _fall_back(table: Table, version: int, without: frozenset[CheckpointFiles], 
 
 
 def _too_short(error: CorruptCheckpoint) -> CorruptCheckpoint:
-    return CorruptCheckpoint(f"{error}; without this checkpoint the log does not reach back far enough")
+    return CorruptCheckpoint(f"{error}. Without this checkpoint, the log does not reach back far enough")
 
 
 def _warn(error: CorruptCheckpoint) -> None:
-    message = f"{error}; an older checkpoint and the commits are read instead"
+    message = f"{error}. An older checkpoint and the commits are read instead"
     warnings.warn(message, CheckpointFallbackWarning, stacklevel=5)

@@ -61,7 +61,7 @@ class Table:
         Raises OperationNotAllowed for a table of a transaction.
         """
         if self._branch is not None:
-            raise OperationNotAllowed(f"{self.root_url}: a table in a transaction is seen by this process only")
+            raise OperationNotAllowed(f"{self.root_url}: a table in a transaction is visible only in this process")
         return Table, (self._store, self.owned, None, self._follows_outside)
 
     def __repr__(self) -> str:
@@ -176,8 +176,7 @@ class UncommittedVersions:
     def _require_open(self) -> None:
         if not self._is_open:
             raise TransactionEnded(
-                f"{self.table.root_url}: the transaction that this table belongs to was committed or rolled back: "
-                "begin another one"
+                f"{self.table.root_url}: the transaction of this table was committed or rolled back. Begin another one"
             )
 
     def transaction(self) -> Any:

@@ -277,7 +277,7 @@ def test_an_update_sees_what_was_backfilled_between_listing_and_answer(log: Tabl
 
 def test_an_owner_that_does_not_tell_where_its_commits_are_is_given_up(log: TableLog, owner: ScriptedOwner) -> None:
     owner.latest = 5
-    with pytest.raises(MissingCommit, match=r"ratified version 5, but the log ends before it.*lake repair"):
+    with pytest.raises(MissingCommit, match=r"ratified version 5, but the log ends earlier.*lake repair"):
         log.load()
     assert len(owner.asked) > 1
 

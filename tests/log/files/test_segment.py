@@ -329,7 +329,7 @@ def test_a_version_that_was_cleaned_up_is_gone_and_the_oldest_one_is_named(delet
     log.classic(6, *DEFAULT, *map(add, _files(0, 6)))
     log.classic(8, *DEFAULT, *map(add, _files(0, 8)))
     log.delete_commits(*deleted)
-    with pytest.raises(VersionNotFound, match=rf"version {version}: the log was cleaned up, the oldest .* is 6"):
+    with pytest.raises(VersionNotFound, match=rf"version {version}: the log was cleaned up\. The oldest .* is 6"):
         log.load(version)
     assert paths(log.load(6)) == _files(0, 6)
 

@@ -89,7 +89,8 @@ def write_checkpoint(
     store, commit = snapshot.store, f"{LOG}/{commit_name(snapshot.version)}"
     if store.head(commit) is None:
         raise InvalidArgument(
-            f"{store.root_url}: a checkpoint of version {snapshot.version} needs its commit, and {commit} is not there"
+            f"{store.root_url}: a checkpoint of version {snapshot.version} needs the commit {commit}, which does not "
+            "exist"
         )
     with tempfile.TemporaryDirectory(prefix="slackwater-") as directory:
         work = _Work(snapshot, now_ms, zone, sidecar_actions, new_uuid, Path(directory))
@@ -255,7 +256,7 @@ def _layout(snapshot: LogSnapshot, layout: CheckpointLayout | None) -> Checkpoin
     if layout is not CheckpointLayout.V1 and not supported:
         raise InvalidArgument(
             f"{snapshot.store.root_url}: a checkpoint of layout {layout.value} needs the table feature {V2_FEATURE}, "
-            "which the table does not support: add the feature, or write a v1 checkpoint"
+            "which the table does not support. Add the feature, or write a v1 checkpoint"
         )
     return layout
 
@@ -273,15 +274,15 @@ def _verify(store: ObjectStore, written: _Written) -> None:
         # A concurrent cleanup deleted the sidecars. Without them no reader can read the checkpoint.
         store.delete([info.path])
         raise CorruptCheckpoint(
-            f"{store.root_url}: sidecar {missing[0]} was deleted while a checkpoint referred to it anew; the "
-            "checkpoint was taken back: write it again from a fresh snapshot"
+            f"{store.root_url}: sidecar {missing[0]} was deleted while a new checkpoint referred to it. The new "
+            "checkpoint was removed. Write it again from a fresh snapshot"
         )
     meta = store.head(info.path)
     if meta is None:
-        raise CorruptCheckpoint(f"{store.root_url}: {info.path} is gone right after it was written")
+        raise CorruptCheckpoint(f"{store.root_url}: {info.path} disappeared right after it was written")
     found = count_rows(store, info.path) if info.path.endswith(".parquet") else written.num_rows
     # A different size means another writer replaced the file by its own checkpoint of this version, which is valid.
     if meta.size_bytes == written.size_bytes and found != written.num_rows:
         raise CorruptCheckpoint(
-            f"{store.root_url}: {info.path} was to hold {written.num_rows} actions, its footer counts {found}"
+            f"{store.root_url}: {info.path} must hold {written.num_rows} actions, but its footer counts {found}"
         )

@@ -70,7 +70,7 @@ class ActionParquetWriter:
             self._writer.close()
             found = pq.read_metadata(self.path).num_rows
         if found != self.num_actions:
-            raise StorageError(f"{self.path} was to hold {self.num_actions} actions, its footer counts {found}")
+            raise StorageError(f"{self.path} must hold {self.num_actions} actions, but its footer counts {found}")
 
     def _flush(self) -> None:
         rows = sum(len(waiting) for waiting in self._waiting)
@@ -98,6 +98,6 @@ def _explained(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise StorageError(
-            f"a checkpoint could not be prepared at {path}: {error}; free space there, or name another directory for "
+            f"a checkpoint could not be prepared at {path}: {error}. Free space there, or name another directory for "
             "temporary files in TMPDIR"
         ) from error

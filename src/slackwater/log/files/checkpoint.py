@@ -165,7 +165,7 @@ def _with_sidecars(
         node = action.get("checkpointMetadata")
         declared = node.get("version") if isinstance(node, dict) else node
         if declared is not None and declared != checkpoint.version:
-            raise CorruptCheckpoint(f"{store.root_url}: {checkpoint.paths[0]} says that it is of version {declared}")
+            raise CorruptCheckpoint(f"{store.root_url}: {checkpoint.paths[0]} records the wrong version {declared}")
     kept = tuple(a for a in small if a.get("sidecar") is None and a.get("checkpointMetadata") is None)
     return Checkpoint(checkpoint.version, kept, (*files, *sidecars), inline, sizes)
 
@@ -175,7 +175,7 @@ def _sidecar_name(node: Any, checkpoint: CheckpointFiles) -> str:
     # Sidecars are always in the table's own directory, even if an absolute path names another one.
     name = unquote(path).rpartition("/")[2] if isinstance(path, str) else ""
     if name in ("", ".", "..") or "\0" in name:
-        raise CorruptCheckpoint(f"{checkpoint.paths[0]}: a sidecar without the path of a file: {node}")
+        raise CorruptCheckpoint(f"{checkpoint.paths[0]}: a sidecar action has no file path: {node}")
     return name
 
 
@@ -183,7 +183,9 @@ def _read(store: ObjectStore, path: str) -> bytes:
     try:
         return store.read(path)
     except ObjectNotFound as error:
-        raise CorruptCheckpoint(f"{store.root_url}: {path} is gone", error_class="DELTA_MISSING_PART_FILES") from error
+        raise CorruptCheckpoint(
+            f"{store.root_url}: {path} is missing", error_class="DELTA_MISSING_PART_FILES"
+        ) from error
 
 
 # Damaged text raises UnicodeDecodeError, a ValueError.
@@ -204,7 +206,9 @@ def open_parquet_of(
     try:
         return open_parquet(store.open_file(path, size_bytes))
     except ObjectNotFound as error:
-        raise CorruptCheckpoint(f"{store.root_url}: {path} is gone", error_class="DELTA_MISSING_PART_FILES") from error
+        raise CorruptCheckpoint(
+            f"{store.root_url}: {path} is missing", error_class="DELTA_MISSING_PART_FILES"
+        ) from error
     except _UNREADABLE as error:
         if size_bytes is not None and (meta := store.head(path)) is not None and meta.size_bytes != size_bytes:
             return open_parquet_of(store, path, meta.size_bytes)

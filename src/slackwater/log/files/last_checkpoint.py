@@ -65,7 +65,7 @@ def read_last_checkpoint(store: ObjectStore) -> LastCheckpoint | None:
             raise TypeError(f"version is {version!r}")
         version_prefix(version)
         if isinstance(expected, str) and checksum(data) != expected:
-            raise InvalidArgument(f"its checksum says {expected}")
+            raise InvalidArgument(f"it does not match its checksum {expected}")
     except (ValueError, KeyError, TypeError, AttributeError, InvalidArgument) as error:
         _log.warning("%s/%s is not used: %s", store.root_url, LAST_CHECKPOINT, error)
         return None

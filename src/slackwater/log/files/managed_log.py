@@ -45,8 +45,8 @@ def list_managed_log(
             return merged
         listed = None
     raise MissingCommit(
-        f"{store.root_url}: the commit owner has ratified version {response.latest_version}, but the log ends before "
-        "it, and the owner does not say where the commits between are: run `slackwater lake repair`"
+        f"{store.root_url}: the commit owner ratified version {response.latest_version}, but the log ends earlier and "
+        "the owner does not return the commits between. Run `slackwater lake repair`"
     )
 
 

@@ -165,7 +165,7 @@ def not_a_table(store: ObjectStore) -> str:
     """Return a message for a directory without a log that names its content: a lake, Parquet files, or a log."""
     where = store.root_url
     if where.endswith(f"/{LOG}"):
-        return f"{where} is the log of a table, not a table: name the directory that it is in"
+        return f"{where} is the log of a table, not a table. Name the directory that contains it"
     return f"{where} is not a Delta table: {_what_is_there(store)}"
 
 
@@ -231,16 +231,16 @@ def _missing(listing: LogListing, where: str, missing: Sequence[int], target: in
         starts = sorted({c.version for c in listing.checkpoints})
         if starts:
             return VersionNotFound(
-                f"{where} can no longer show version {target}: the log was cleaned up, the oldest version it can show "
+                f"{where} can no longer show version {target}: the log was cleaned up. The oldest version it can show "
                 f"is {starts[0]}"
             )
         return MissingCommit(
-            f"{where}: version 0 is missing: the log begins with commit {oldest} and has no checkpoint before it",
+            f"{where}: version 0 is missing. The log begins with commit {oldest} and has no checkpoint before it",
             error_class="DELTA_TRUNCATED_TRANSACTION_LOG",
         )
     names = ", ".join(str(v) for v in missing[:_NAMED_GAPS]) + (" …" if len(missing) > _NAMED_GAPS else "")
     return MissingCommit(
-        f"{where}: version {names} is missing from {LOG}, so version {target} cannot be built; restore the file or "
+        f"{where}: version {names} is missing from {LOG}, so version {target} cannot be built. Restore the file, or "
         "read an older version"
     )
 

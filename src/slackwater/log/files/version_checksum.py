@@ -136,13 +136,13 @@ def _meaning(protocol: Protocol) -> tuple[int, int, frozenset[str], frozenset[st
 
 def _from_json(node: Any, version: int, where: str) -> VersionChecksum:
     if not isinstance(node, Mapping) or node.get("numMetadata") != 1 or node.get("numProtocol") != 1:
-        raise CorruptLog(f"{where}: expected an object that counts one metadata and one protocol")
+        raise CorruptLog(f"{where}: expected an object with numMetadata and numProtocol of 1")
     metadata = node.get("metadata")
     if not isinstance(metadata, Mapping) or not isinstance(metadata.get("schemaString"), str):
         raise CorruptLog(f"{where}: expected a metadata with a schemaString, found {str(metadata)[:120]}")
     sizes = node.get("tableSizeBytes"), node.get("numFiles")
     if not all(is_size(size) for size in sizes):
-        raise CorruptLog(f"{where}: expected tableSizeBytes and numFiles that are counts, found {sizes}")
+        raise CorruptLog(f"{where}: expected tableSizeBytes and numFiles as whole numbers from 0, found {sizes}")
     timestamp_ms = node.get("inCommitTimestampOpt")
     if timestamp_ms is not None and not is_size(timestamp_ms):
         raise CorruptLog(f"{where}: expected inCommitTimestampOpt in ms, found {timestamp_ms!r}")
