@@ -106,7 +106,7 @@ def test_rows_are_followed_through_a_comment_and_not_through_other_partitions() 
     coverage, _ = file_lifetimes(plain)
     assert (coverage.version, coverage.reason) == (
         2,
-        "what was before has a schema or partitions that cannot be read as the table's",
+        "earlier versions have a schema or partitions that cannot be read as the table's",
     )
 
 
@@ -142,5 +142,5 @@ def test_what_was_there_when_the_coverage_begins_starts_then() -> None:
 @pytest.mark.parametrize("missing", sorted(TRACKED))
 def test_what_the_table_has_to_keep_is_named(missing: str) -> None:
     snapshot = table(properties={key: value for key, value in TRACKED.items() if key != missing})
-    with pytest.raises(OperationNotAllowed, match=f"set {missing} to true"):
+    with pytest.raises(OperationNotAllowed, match=f"Set {missing} to true"):
         file_lifetimes(snapshot)

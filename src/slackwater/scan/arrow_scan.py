@@ -181,11 +181,11 @@ def require_limit(limit: int | None) -> None:
 
 def _chosen(schema: StructType, names: Sequence[str]) -> list[StructField]:
     if isinstance(names, str):
-        raise InvalidArgument(f"columns are a list of names, found the text {names!r}: write [{names!r}]")
+        raise InvalidArgument(f"columns must be a list of names, found the text {names!r}. Write [{names!r}]")
     found = [resolve_column(schema, [name]).path[0] for name in names]
     twice = next((name for at, name in enumerate(found) if name in found[:at]), None)
     if twice is not None:
-        raise InvalidArgument(f"column {twice} is asked for twice", error_class="DELTA_DUPLICATE_COLUMNS_FOUND")
+        raise InvalidArgument(f"column {twice} is requested twice", error_class="DELTA_DUPLICATE_COLUMNS_FOUND")
     by_name = {column.name: column for column in schema}
     return [by_name[name] for name in found]
 

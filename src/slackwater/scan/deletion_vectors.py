@@ -80,7 +80,9 @@ def _read_file(
         try:
             data = holder.read_range(name, start, end - start)
         except ObjectNotFound as error:
-            raise DataFileNotFound(f"{where}: the log names this deletion vector file, but it is gone") from error
+            raise DataFileNotFound(
+                f"{where}: the log names this deletion vector file, but the file does not exist"
+            ) from error
         for number, descriptor in run:
             offset = _offset(descriptor, where)
             part = data[offset - start : _end(descriptor, where) - start]

@@ -87,7 +87,7 @@ def require_feed(table: TableConfiguration, version: int, where: str) -> None:
     """Raise ChangeFeedNotEnabled if `table`, the configuration of a version, has no change data feed."""
     if not table.properties.flag(ENABLE_CHANGE_DATA_FEED):
         raise ChangeFeedNotEnabled(
-            f"{where}: the change data feed was not enabled in version {version}; ask for versions in which "
+            f"{where}: the change data feed was not enabled in version {version}. Read versions in which "
             f"{ENABLE_CHANGE_DATA_FEED} is true"
         )
 
@@ -114,7 +114,9 @@ def _removed_values(
     known = dict(zip(canonical_paths(files["path"]).to_pylist(), files["partitionValues"].to_pylist(), strict=True))
     for path in silent:
         if canonical_path(path) not in known:
-            raise CorruptLog(f"{where}: removes {path!r} without partition values, and no add before it has them")
+            raise CorruptLog(
+                f"{where}: the remove of {path!r} has no partition values, and no earlier add of it has any"
+            )
         found[path] = list(known[canonical_path(path)] or ())
     return found
 

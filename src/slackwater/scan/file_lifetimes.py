@@ -215,8 +215,8 @@ def _parsed(snapshot: Snapshot, files: Sequence[CommitFile]) -> Iterable[ParsedC
             contents = read_commits(store, batch)
         except ObjectNotFound as error:
             raise VersionNotFound(
-                f"{store.root_url}: commits from version {batch[0].version} on were cleaned up while the log was being "
-                "read: ask again"
+                f"{store.root_url}: commits from version {batch[0].version} were cleaned up while the log was being "
+                "read. Retry"
             ) from error
         for file, data in zip(batch, contents, strict=True):
             yield parsed_commit(store, file.version, data, file)

@@ -24,11 +24,11 @@ from slackwater.protocol.schema.schema import ArrayType, DataType, MapType, Stru
 from slackwater.protocol.schema.type_widening import can_change_in_place, is_same_type
 from slackwater.scan.snapshot import Snapshot
 
-ASKED = "it was asked for from then on"
+ASKED = "history was requested from then on"
 _WHOLE = "its first version"
 _ROW_IDS = f"{ENABLE_ROW_TRACKING} is on since then"
 _COMMIT_TIMES = f"{ENABLE_IN_COMMIT_TIMESTAMPS} is on since then"
-_SCHEMA = "what was before has a schema or partitions that cannot be read as the table's"
+_SCHEMA = "earlier versions have a schema or partitions that cannot be read as the table's"
 _CLEANED_UP = "the log was cleaned up before"
 
 
@@ -53,8 +53,8 @@ def require_enabled(snapshot: Snapshot) -> None:
     for feature, key, use in needed:
         if not snapshot.configuration.is_active(feature):
             raise OperationNotAllowed(
-                f"{snapshot.store.root_url}: the versions of rows can be told only where the table keeps {use}: set "
-                f"{key} to true; history is covered from then on"
+                f"{snapshot.store.root_url}: the versions of rows are unknown, because the table does not record "
+                f"{use}. Set {key} to true to record it from then on"
             )
 
 
@@ -62,7 +62,7 @@ def not_covered(where: str, asked_ms: int, coverage: HistoryCoverage) -> str:
     """Return the error message for a request at `asked_ms`, an instant before the coverage."""
     return (
         f"{where}: rows can be followed back to {format_ms(coverage.timestamp_ms)}, version {coverage.version} "
-        f"({coverage.reason}), and not to {format_ms(asked_ms)}: ask for a later instant, or read the version of then "
+        f"({coverage.reason}), but not to {format_ms(asked_ms)}. Use a later time, or read the version of that time "
         "by timestampAsOf"
     )
 

@@ -105,10 +105,12 @@ def _rows(before: Snapshot, after: Snapshot, gone: pa.Table, new: pa.Table, key:
     shared = [name for name in after.schema.names if name in before.schema.names]
     for name in key:
         if name not in shared:
-            raise InvalidArgument(f"the key {name} is no column of both versions, which are {', '.join(shared)}")
+            raise InvalidArgument(
+                f"the key {name} is not a column of both versions. Their common columns are {', '.join(shared)}"
+            )
     olds, news = _read(before, gone, shared), _read(after, new, shared)
     if any(pa.types.is_nested(news.schema.field(name).type) for name in key):
-        raise InvalidArgument(f"a key is of plain columns, and one of {', '.join(key)} is nested")
+        raise InvalidArgument(f"a key must consist of plain columns, but one of {', '.join(key)} is nested")
     found = _matched(_in_types(olds, news.schema), news, key, (before.version, after.version))
     only_old, only_new = found.filter(pc.is_null(found["new"])), found.filter(pc.is_null(found["old"]))
     both = found.filter(pc.and_(pc.is_valid(found["old"]), pc.is_valid(found["new"])))
@@ -147,7 +149,7 @@ def _matched(olds: pa.Table, news: pa.Table, key: Sequence[str], versions: tuple
         if twice.num_rows:
             shown = ", ".join(f"{name} = {twice[at][0].as_py()}" for name, at in zip(key, _places(key), strict=True))
             rows = twice[f"{side}_count"][0].as_py()
-            raise InvalidArgument(f"{', '.join(key)} is no key of version {version}: {rows} rows have {shown}")
+            raise InvalidArgument(f"{', '.join(key)} is not a key of version {version}: {rows} rows have {shown}")
     return pa.table({"old": found["old_min"], "new": found["new_min"]})
 
 
