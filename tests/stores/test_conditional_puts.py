@@ -89,7 +89,7 @@ def test_a_store_that_ignores_the_condition_tracks_no_schemas_of_streams(
 ) -> None:
     configuration = Snapshot.load(_created(f"{bucket}/t", options), storage_options=options).configuration
     place = open_store(f"{bucket}/checkpoint", proxy.options)
-    refusal = r"s3a://mine: schemas of a stream cannot be tracked there, take .* in another store: .* ignores"
+    refusal = r"s3a://mine: schemas of a stream cannot be tracked there\. Choose .* in another store: .* ignores"
     with proxy.faults(ignores), pytest.raises(StorageRefused, match=refusal):
         SchemaLog.of(place, "id", location="s3a://mine").append(0, configuration)
     assert place.list_from("", recursive=True) == []

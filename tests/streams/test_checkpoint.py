@@ -137,7 +137,7 @@ def test_files_that_are_being_written_are_passed_over(recorded: Path) -> None:
 
 @pytest.mark.parametrize("place", ["", "checkpoint/offsets", "nowhere", "source"])
 def test_what_is_no_checkpoint_is_said_to_be_none(recorded: Path, place: str) -> None:
-    with pytest.raises(InvalidArgument, match="is no checkpoint of a streaming query") as raised:
+    with pytest.raises(InvalidArgument, match="is not a checkpoint of a streaming query") as raised:
         read_checkpoint(open_store(recorded / place))
     assert str(raised.value).startswith((recorded / place).as_uri())
 
@@ -178,7 +178,7 @@ def test_a_file_of_a_newer_spark_is_refused_by_name(recorded: Path, file: str) -
 
 def test_offsets_of_a_batch_that_was_done_must_be_there(recorded: Path) -> None:
     (recorded / "checkpoint" / "offsets" / "3").unlink()
-    with pytest.raises(CorruptTable, match="commits/3: batch 3 is said to be done"):
+    with pytest.raises(CorruptTable, match="commits/3: batch 3 is marked as done"):
         read(recorded)
 
 

@@ -85,9 +85,9 @@ def read_checkpoint(store: ObjectStore) -> StreamCheckpoint:
         _require_commit(store, done)
         if planned is None or planned < done:
             raise CorruptTable(
-                f"{store.root_url}/{_COMMITS}/{done}: batch {done} is said to be done, and "
-                f"{store.root_url}/{_OFFSETS} does not have it: files of the checkpoint were lost; restore it, or "
-                "begin with a new one"
+                f"{store.root_url}/{_COMMITS}/{done}: batch {done} is marked as done, but {store.root_url}/{_OFFSETS} "
+                "does not contain it. Files of the checkpoint were lost. Restore the checkpoint, or begin with a new "
+                "one"
             )
     last = None if planned is None else _batch(store, planned)
     return StreamCheckpoint(
@@ -104,8 +104,8 @@ def _query_id(store: ObjectStore) -> str:
         data = store.read(_METADATA)
     except ObjectNotFound as error:
         raise InvalidArgument(
-            f"{store.root_url} is no checkpoint of a streaming query: it has no file {_METADATA}; give the directory "
-            "that the query has as its checkpointLocation"
+            f"{store.root_url} is not a checkpoint of a streaming query: it has no file {_METADATA}. Name the "
+            "directory that the query has as its checkpointLocation"
         ) from error
     query_id = _json_object(_text(data, where).strip(), where, "the query's id").get("id")
     if not isinstance(query_id, str):
@@ -121,7 +121,7 @@ def _newest(store: ObjectStore, folder: str) -> int | None:
 
 def _require_commit(store: ObjectStore, number: int) -> None:
     where, (version, *lines) = _lines(store, f"{_COMMITS}/{number}", _COMMIT_VERSIONS)
-    _json_object(lines[0] if lines else "{}", where, f"what follows {version}")
+    _json_object(lines[0] if lines else "{}", where, f"the lines after {version}")
 
 
 def _batch(store: ObjectStore, number: int) -> PlannedBatch:
@@ -178,8 +178,8 @@ def _lines(store: ObjectStore, path: str, versions: tuple[str, ...]) -> tuple[st
         data = store.read(path)
     except ObjectNotFound as error:
         raise CorruptTable(
-            f"{where} is missing, and the checkpoint needs it: files of the checkpoint were lost; restore it, or begin "
-            "with a new one"
+            f"{where} is missing, but the checkpoint needs it. Files of the checkpoint were lost. Restore the "
+            "checkpoint, or begin with a new one"
         ) from error
     lines = _text(data, where).split("\n")
     while lines and not lines[-1]:
@@ -188,7 +188,8 @@ def _lines(store: ObjectStore, path: str, versions: tuple[str, ...]) -> tuple[st
         raise _torn(where, "the version of its format")
     if lines[0] not in versions:
         raise UnsupportedFeature(
-            f"{where}: format {lines[0]}, this version of Slackwater reads {', '.join(versions)}: upgrade Slackwater"
+            f"{where}: format {lines[0]} is unknown. This version of Slackwater reads {', '.join(versions)}. Upgrade "
+            "Slackwater"
         )
     return where, lines
 
@@ -212,6 +213,6 @@ def _json_object(text: str, where: str, what: str) -> Mapping[str, Any]:
 
 def _torn(where: str, what: str) -> CorruptTable:
     return CorruptTable(
-        f"{where}: expected {what}, which is not there: the file is torn, or no file of a checkpoint; restore it, or "
-        "begin with a new checkpoint"
+        f"{where}: expected {what}, which is missing. The file is truncated, or is not a file of a checkpoint. "
+        "Restore it, or begin with a new checkpoint"
     )

@@ -34,7 +34,7 @@ def event_time_path(schema: StructType, column: str, where: str) -> ColumnPath:
     path, kind = resolve_path(schema, parse_column_path(column))
     if not isinstance(kind, PrimitiveType) or kind.name not in _TYPES:
         raise InvalidArgument(
-            f"{where}: eventTimeColumn is a column of times (TIMESTAMP, TIMESTAMP_NTZ or DATE), and "
+            f"{where}: eventTimeColumn must be a column of times (TIMESTAMP, TIMESTAMP_NTZ or DATE), but "
             f"{format_column_path(path)} is {kind}",
             error_class="DELTA_ILLEGAL_OPTION",
         )
@@ -61,7 +61,7 @@ def in_event_order(
     low, high = _numbers(bounds.low, _FIRST), _numbers(bounds.high, _LAST)
     unknown = int(np.count_nonzero(has_times & ((low == _FIRST) | (high == _LAST))))
     if unknown:
-        _log.info("%s: %d files do not tell their times: the stream begins with one micro-batch", where, unknown)
+        _log.info("%s: the event times of %d files are unknown. The stream begins with one micro-batch", where, unknown)
     # A file with only NULL times has no late rows.
     low, high = np.where(has_times, low, _FIRST), np.where(has_times, high, _FIRST)
     by_time = order[np.argsort(low[order], kind="stable")]

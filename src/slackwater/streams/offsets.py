@@ -72,7 +72,7 @@ class SourceOffset:
         ordered_by = node.get(_ORDERED_BY) if kind == _IN_EVENT_ORDER else None
         if kind > _WITH_SCHEMA_CHANGES and not isinstance(ordered_by, str):
             raise UnsupportedFeature(
-                f"the checkpoint's source offset has version {kind}, this package knows those up to "
+                f"the checkpoint's source offset has version {kind}, but this package knows only versions up to "
                 f"{_WITH_SCHEMA_CHANGES}: {dict(node)}",
                 error_class="DELTA_INVALID_FORMAT_FROM_SOURCE_VERSION",
             )

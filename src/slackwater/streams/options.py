@@ -42,13 +42,13 @@ class StreamOptions:
         """Raise InvalidArgument for invalid or contradicting options."""
         if self.starting_version is not None and self.starting_ms is not None:
             raise InvalidArgument(
-                "give startingVersion or startingTimestamp, not both",
+                "set startingVersion or startingTimestamp, not both",
                 error_class="DELTA_STARTING_VERSION_AND_TIMESTAMP_BOTH_SET",
             )
         if self.change_feed and (self.ignore_deletes or self.allows_changes):
             raise InvalidArgument(
-                "a change feed (readChangeFeed) tells of every change: ignoreDeletes, ignoreChanges and "
-                "skipChangeCommits say what becomes of changes where only appended rows are read: leave them out",
+                "a change feed (readChangeFeed) contains every change, but ignoreDeletes, ignoreChanges and "
+                "skipChangeCommits are for streams of appended rows only. Remove these options",
                 error_class="DELTA_ILLEGAL_OPTION",
             )
         if isinstance(self.starting_version, str) and self.starting_version != LATEST:
@@ -66,7 +66,7 @@ class StreamOptions:
                 re.compile(self.exclude)
             except re.error as error:
                 raise InvalidArgument(
-                    f"option excludeRegex is no regular expression: {self.exclude!r}: {error}",
+                    f"option excludeRegex is not a regular expression: {self.exclude!r}: {error}",
                     error_class="DELTA_REGEX_OPT_SYNTAX_ERROR",
                 ) from error
 

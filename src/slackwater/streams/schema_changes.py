@@ -28,8 +28,8 @@ from slackwater.scan.file_changes import FileChange
 
 _OF_WRITERS = frozenset({CURRENT_DEFAULT, GENERATION_EXPRESSION})
 _ADVICE = (
-    "start the query again, which then reads with the new schema; where that does not help, the change is one that "
-    "streams cannot follow: begin with a new checkpoint"
+    "Start the query again, which then reads with the new schema. If that does not help, streams cannot follow this "
+    "change: begin with a new checkpoint"
 )
 
 
@@ -47,15 +47,15 @@ def require_readable(
     is_mapped = {older.column_mapping_mode, newer.column_mapping_mode} != {NONE}
     if is_mapped and (lost := _lost(older, newer)):
         raise UnsupportedFeature(
-            f"{where}: version {version} of the table has columns that were renamed or dropped ({', '.join(lost)}), "
-            "which a stream that reads it follows only with the option schemaTrackingLocation, a directory in its "
-            "checkpoint: set that, or begin with a new checkpoint at a version after that (startingVersion)",
+            f"{where}: version {version} of the table has renamed or dropped columns ({', '.join(lost)}). A stream "
+            "follows that only with the option schemaTrackingLocation, a directory in its checkpoint. Set the "
+            "option, or begin with a new checkpoint at a later version (startingVersion)",
             error_class="DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE_USE_SCHEMA_LOG",
         )
     if not _same_partitions(changed, read) or not _reads(changed.schema, read.schema, may_widen=version < read_version):
         raise UnsupportedFeature(
-            f"{where}: version {version} of the table has another schema than the stream reads with: {_ADVICE}\n"
-            f"the stream's: {read.schema}\nthe version's: {changed.schema}",
+            f"{where}: version {version} of the table has another schema than the stream reads with. {_ADVICE}\nthe "
+            f"stream's: {read.schema}\nthe version's: {changed.schema}",
             error_class="DELTA_SCHEMA_CHANGED_WITH_VERSION",
         )
 
@@ -72,8 +72,8 @@ def require_partitions(read: TableConfiguration, changes: Iterable[FileChange], 
     for change in changes:
         if columns & {name for name, _ in change.partition_values} != wanted:
             raise UnsupportedFeature(
-                f"{where}: version {version} partitioned the table by other columns, and a stream cannot read rows "
-                f"that it took away: begin with a new checkpoint behind it (startingVersion = {version + 1}), or read "
+                f"{where}: version {version} partitioned the table by other columns. A stream cannot read the rows "
+                f"that it removed. Begin with a new checkpoint after it (startingVersion = {version + 1}), or read "
                 "the change feed of that version as a batch",
                 error_class="DELTA_SCHEMA_CHANGED_WITH_VERSION",
             )
@@ -87,8 +87,8 @@ def require_same_columns(read: TableConfiguration, then: TableConfiguration, ver
     name = replaced_column(then.schema, then.column_mapping_mode, read.schema, read.column_mapping_mode)
     if name is not None:
         raise UnsupportedFeature(
-            f"{where}: version {version} put another column in the place of {name}, and a stream cannot read rows that "
-            f"it took away: begin with a new checkpoint behind it (startingVersion = {version + 1})",
+            f"{where}: version {version} replaced the column {name} by another one. A stream cannot read the rows "
+            f"that it removed. Begin with a new checkpoint after it (startingVersion = {version + 1})",
             error_class="DELTA_SCHEMA_CHANGED_WITH_VERSION",
         )
 
@@ -153,7 +153,7 @@ def require_unblocked(
         for what, columns, option, given in (
             ("renamed", renamed, "allowSourceColumnRename", allowed.renamed),
             ("dropped", dropped, "allowSourceColumnDrop", allowed.dropped),
-            ("given another type", retyped, "allowSourceColumnTypeChange", allowed.retyped),
+            ("changed in type", retyped, "allowSourceColumnTypeChange", allowed.retyped),
         )
         if columns and (given or "").strip().lower() not in ("always", str(version))
     ]
@@ -162,8 +162,8 @@ def require_unblocked(
     said = "; ".join(f"{what}: {', '.join(columns)}" for what, columns, _ in blocking)
     options = ", ".join(f"{option} = {version}" for _, _, option in blocking)
     raise OperationNotAllowed(
-        f"{where}: by version {version} columns of the table were {said}: change what the stream writes to, where that "
-        f"is meant, and start it with the option {options} (or always)",
+        f"{where}: version {version} changed columns of the table ({said}). If that is intended, change what the "
+        f"stream writes to, then start it with the option {options} (or always)",
         error_class="DELTA_STREAMING_CANNOT_CONTINUE_PROCESSING_POST_SCHEMA_EVOLUTION",
     )
 

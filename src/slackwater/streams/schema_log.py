@@ -86,7 +86,7 @@ class SchemaLog:
             self.store.require_conditional_puts(self.directory)
         except StorageRefused as error:
             raise StorageRefused(
-                f"{self.location or self.store.root_url}: schemas of a stream cannot be tracked there, take a "
+                f"{self.location or self.store.root_url}: schemas of a stream cannot be tracked there. Choose a "
                 f"schemaTrackingLocation in another store: {error}"
             ) from error
         numbers = self._numbers()
@@ -96,8 +96,9 @@ class SchemaLog:
             self.store.put_if_absent(self._path(entry.number), _HEADER + orjson.dumps(_to_json(entry)))
         except ObjectExists as error:
             raise OperationNotAllowed(
-                f"{self.store.root_url}: another stream tracks its schemas at the same schemaTrackingLocation: give "
-                "each one of its own, and two sources of a query on one table each a streamingSourceTrackingId",
+                f"{self.store.root_url}: another stream tracks its schemas at the same schemaTrackingLocation. Use "
+                "another location for each stream, and a streamingSourceTrackingId for each of two sources of a "
+                "query on one table",
                 error_class="DELTA_STREAMING_SCHEMA_LOCATION_CONFLICT",
             ) from error
         return entry
@@ -119,13 +120,13 @@ class SchemaLog:
             entry = _from_json(node, number, where)
         except (ValueError, KeyError, TypeError, CorruptLog) as error:
             raise CorruptLog(
-                f"{where} is no schema of a stream's source ({error}): choose another schemaTrackingLocation",
+                f"{where} is not a schema of a stream's source ({error}). Choose another schemaTrackingLocation",
                 error_class="DELTA_STREAMING_SCHEMA_LOG_DESERIALIZE_FAILED",
             ) from error
         if entry.configuration.metadata.id != self.table_id:
             raise CorruptTable(
-                f"{where} is of the table with the id {entry.configuration.metadata.id}, and the stream reads the one "
-                f"with the id {self.table_id}: choose another schemaTrackingLocation",
+                f"{where} belongs to the table with the id {entry.configuration.metadata.id}, but the stream reads "
+                f"the table with the id {self.table_id}. Choose another schemaTrackingLocation",
                 error_class="DELTA_STREAMING_SCHEMA_LOG_INCOMPATIBLE_DELTA_TABLE_ID",
             )
         return entry

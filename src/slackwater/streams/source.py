@@ -192,8 +192,8 @@ class TableSource:
             return
         said = "the order of their writing" if offset.ordered_by is None else f"the order of {offset.ordered_by}"
         raise OperationNotAllowed(
-            f"{self._table.root_url}: the query is amid the files that it began with, which it reads in {said}: give "
-            "withEventTimeOrder and eventTimeColumn as before until these are read, or begin with a new checkpoint"
+            f"{self._table.root_url}: the query still reads its initial files, in {said}. Set withEventTimeOrder and "
+            "eventTimeColumn as before until these files are read, or begin with a new checkpoint"
         )
 
     def _track(self, start: SourceOffset) -> None:
@@ -236,8 +236,8 @@ class TableSource:
             self._schema_log.append(version, changed)
         raise OperationNotAllowed(
             f"{self._table.root_url}: version {version} of the table has another schema, protocol or configuration "
-            "than the stream reads with, and it is written down at schemaTrackingLocation: start the query again, "
-            f"which then reads with it\nthe new schema: {changed.schema}",
+            "than the stream reads with. It is recorded at schemaTrackingLocation. Start the query again, which then "
+            f"reads with it\nthe new schema: {changed.schema}",
             error_class="DELTA_STREAMING_METADATA_EVOLUTION",
         )
 
@@ -347,9 +347,9 @@ class TableSource:
             self._require_id(found.metadata.id)
             if found.version < version - 1:
                 raise VersionNotFound(
-                    f"{self._table.root_url}: the stream has read the table up to version {version - 1}, and its "
-                    f"newest version is {found.version}: it was restored from a copy, or made anew; begin with a new "
-                    "checkpoint",
+                    f"{self._table.root_url}: the stream has read the table up to version {version - 1}, but its "
+                    f"newest version is {found.version}. The table was restored from a copy, or recreated. Begin with "
+                    "a new checkpoint",
                     error_class="DELTA_STREAMING_TRAILING_COMMIT_MISSING",
                 )
             newest = found.version
@@ -363,10 +363,10 @@ class TableSource:
             return
         oldest = min((each for each in listing.commits if each > version), default=None)
         raise VersionNotFound(
-            f"{self._table.root_url}: the stream needs the commit of version {version}, which is not in the log any "
-            f"more{'' if oldest is None else f', that begins with {oldest}'}: it was cleaned up before it was read "
-            "(delta.logRetentionDuration); begin with a new checkpoint, or set the option failOnDataLoss to false to "
-            "pass over what is lost",
+            f"{self._table.root_url}: the stream needs the commit of version {version}, but log cleanup removed it "
+            "before it was read "
+            f"(delta.logRetentionDuration){'' if oldest is None else f', and the log begins with {oldest}'}. Begin "
+            "with a new checkpoint, or set the option failOnDataLoss to false to skip what is lost",
             error_class="DELTA_MISSING_FILES_UNEXPECTED_VERSION",
         )
 
@@ -448,9 +448,9 @@ class TableSource:
     def _require_same_table(self, offset: SourceOffset) -> None:
         if offset.table_id != self.table_id:
             raise CorruptTable(
-                f"{self._table.root_url} is the table with the id {self.table_id}, and the stream's checkpoint is of "
-                f"the table with the id {offset.table_id}: the table was made anew, or the checkpoint is another "
-                "stream's; begin with a new checkpoint, or read the table that it is of",
+                f"{self._table.root_url} is the table with the id {self.table_id}, but the stream's checkpoint is of "
+                f"the table with the id {offset.table_id}. The table was recreated, or the checkpoint belongs to "
+                "another stream. Begin with a new checkpoint, or read the table of the checkpoint",
                 error_class="DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE",
             )
 
@@ -515,7 +515,7 @@ def require_not_after(snapshot: Snapshot, version: int) -> None:
     if version > snapshot.version:
         raise VersionNotFound(
             f"{snapshot.store.root_url}: a stream cannot begin with version {version}: the newest is "
-            f"{snapshot.version}; startingVersion=latest begins with what is committed from now on"
+            f"{snapshot.version}. Set startingVersion=latest to begin with the next commit"
         )
 
 
@@ -526,8 +526,8 @@ def require_commit_from(snapshot: Snapshot, starting_ms: int) -> None:
     if starting_ms > last_ms and starting_ms > (last_ms := snapshot.history().timestamp_ms(snapshot.version)):
         raise TimestampOutOfRange(
             f"{snapshot.store.root_url}: a stream cannot begin at {format_ms(starting_ms)}, which is after the last "
-            f"commit, version {snapshot.version} of {format_ms(last_ms)}: startingVersion=latest begins with what is "
-            "committed from now on",
+            f"commit, version {snapshot.version} of {format_ms(last_ms)}. Set startingVersion=latest to begin with "
+            "the next commit",
             error_class="DELTA_TIMESTAMP_GREATER_THAN_COMMIT",
         )
 
@@ -537,8 +537,8 @@ def _require_there(snapshot: Snapshot, version: int) -> None:
     oldest = min(snapshot.history().versions, default=snapshot.version)
     if version < oldest:
         raise VersionNotFound(
-            f"{snapshot.store.root_url}: a stream cannot begin with version {version}: the log was cleaned up, the "
-            f"oldest commit in it is {oldest}"
+            f"{snapshot.store.root_url}: a stream cannot begin with version {version}: the log was cleaned up. Its "
+            f"oldest commit is {oldest}"
         )
 
 

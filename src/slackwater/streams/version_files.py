@@ -153,17 +153,17 @@ def require_appended(
         return
     if not adds:
         raise UnsupportedFeature(
-            f"{where}: version {version} deleted rows (for example all of {removed}), which a stream of appended rows "
-            "cannot tell of: set the option ignoreDeletes, or skipChangeCommits, to true to pass over it, or read the "
-            "change feed (readChangeFeed)",
+            f"{where}: version {version} deleted rows (for example all of {removed}), but the stream reads only "
+            "appended rows. Set the option ignoreDeletes or skipChangeCommits to true to skip it, or read the change "
+            "feed (readChangeFeed)",
             error_class="DELTA_SOURCE_IGNORE_DELETE",
         )
     info: Mapping[str, Any] = next((a["commitInfo"] for a in actions if isinstance(a.get("commitInfo"), dict)), {})
     done = f"{info.get('operation', 'a change')} {info.get('operationParameters') or ''}".strip()
     raise UnsupportedFeature(
-        f"{where}: version {version} changed rows (for example {done[:200]}), which a stream of appended rows cannot "
-        "tell of: set the option skipChangeCommits to true to pass over such commits, read the change feed "
-        "(readChangeFeed), or begin with a new checkpoint",
+        f"{where}: version {version} changed rows (for example {done[:200]}), but the stream reads only appended "
+        "rows. Set the option skipChangeCommits to true to skip such commits, read the change feed (readChangeFeed), "
+        "or begin with a new checkpoint",
         error_class="DELTA_SOURCE_TABLE_IGNORE_CHANGES",
     )
 

@@ -206,8 +206,8 @@ def test_a_checkpoint_in_a_store_of_objects_is_read(recorded: Path) -> None:
 
 def test_errors_are_one_plain_line(recorded: Path, tmp_path: Path) -> None:
     assert error("stream-state", str(tmp_path)) == (
-        f"error: {tmp_path.as_uri()} is no checkpoint of a streaming query: it has no file metadata; give the "
-        "directory that the query has as its checkpointLocation"
+        f"error: {tmp_path.as_uri()} is not a checkpoint of a streaming query: it has no file metadata. Name "
+        "the directory that the query has as its checkpointLocation"
     )
     checkpoint = str(recorded / "checkpoint")
     assert "is not a Delta table" in error("stream-state", checkpoint, "--table", str(tmp_path))

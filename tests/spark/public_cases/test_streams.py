@@ -98,7 +98,7 @@ def test_tracked_schemas_end_with_that_of_a_commit_of_protocol_only(
         try:
             query.awaitTermination()
         except Exception:  # noqa: BLE001  (classic and Connect have classes of their own)
-            assert "start the query again" in str(query.exception())
+            assert "Start the query again" in str(query.exception())
         else:
             break
     # Changes of one commit each: of them all, the last one too, the stream was told.

@@ -59,14 +59,14 @@ def test_a_renamed_and_a_dropped_column_are_gone_over(spark: SparkSession, path:
     _append(spark, path, "2L AS id, 'b' AS v, 20 AS w")
     table.renameColumn("v", "name")
     _append(spark, path, "3L AS id, 'c' AS name, 30 AS w")
-    assert "start the query again" in failure(query.start())
+    assert "Start the query again" in failure(query.start())
     # The new schema is there, and it is for the user to say that it may be read.
     with pytest.raises(OperationNotAllowed, match=r"v to name.*allowSourceColumnRename = 2"):
         query.read()
     finished(query.start(allowSourceColumnRename="2"))
     spark.sql(f"ALTER TABLE delta.`{path}` DROP COLUMN w")
     _append(spark, path, "4L AS id, 'd' AS name")
-    assert "start the query again" in failure(query.start(allowSourceColumnRename="always"))
+    assert "Start the query again" in failure(query.start(allowSourceColumnRename="always"))
     spark.conf.set("spark.databricks.delta.streaming.allowSourceColumnRenameAndDrop", "always")
     try:
         assert query.read().columns == ["id", "name"]
@@ -87,7 +87,7 @@ def test_columns_that_are_added_take_one_more_start(spark: SparkSession, path: s
     spark.sql(f"ALTER TABLE delta.`{path}` ADD COLUMN x INT")
     _append(spark, path, "2L AS id, 'b' AS v, 20 AS w, 200 AS x")
     assert query.read().columns[:4] == ["id", "v", "w", "_change_type"]
-    assert "start the query again" in failure(query.start())
+    assert "Start the query again" in failure(query.start())
     finished(query.start())
     rows = [{name: row[name] for name in ("id", "x", "_commit_version") if name in row} for row in query.rows()]
     assert rows == [{"id": 1, "_commit_version": 0}, {"id": 2, "x": 200, "_commit_version": 2}]

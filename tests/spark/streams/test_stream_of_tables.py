@@ -237,7 +237,7 @@ def test_an_error_of_a_source_is_told_by_its_sentence(spark: SparkSession, path:
     finished(start("first"))
     frame.write.format("delta").mode("overwrite").save(path)
     of_plan = failure(start("first"))
-    assert "set the option skipChangeCommits to true" in of_plan
+    assert "Set the option skipChangeCommits to true" in of_plan
     for file in Path(path).glob("*.parquet"):
         file.unlink()
     of_task = failure(start("second"))
@@ -302,11 +302,11 @@ BAD: list[tuple[dict[str, Any], type[SlackwaterError], str, str]] = [
         "after the last commit",
         "DELTA_TIMESTAMP_GREATER_THAN_COMMIT",
     ),
-    ({"readChangeFeed": "true", "ignoreDeletes": "true"}, InvalidArgument, "tells of every", "DELTA_ILLEGAL_OPTION"),
+    ({"readChangeFeed": "true", "ignoreDeletes": "true"}, InvalidArgument, "contains every", "DELTA_ILLEGAL_OPTION"),
     (
         {"readChangeFeed": "true", "skipChangeCommits": "true"},
         InvalidArgument,
-        "tells of every",
+        "contains every",
         "DELTA_ILLEGAL_OPTION",
     ),
     ({"allowSourceColumnDrop": "always"}, InvalidArgument, "schemaTrackingLocation", "DELTA_ILLEGAL_OPTION"),
