@@ -251,7 +251,7 @@ def test_a_put_that_may_still_arrive_is_unknown(store: ObjectStore) -> None:
 
     faulty = Faulty(store, fail)
     with pytest.raises(
-        CommitUnknown, match=r"may or may not have landed \(timed out\).*read the table again"
+        CommitUnknown, match=r"outcome of the commit is unknown \(timed out\).*Read the table again"
     ) as caught:
         committer(faulty).commit(0, by("a"))
     assert faulty.puts > 1

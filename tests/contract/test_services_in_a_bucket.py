@@ -127,7 +127,7 @@ def test_no_file_comes_back_while_a_vacuum_deletes(store: ObjectStore, url: str,
 
     def before(operation: str, _: str) -> None:
         if operation == "delete" and not refused:
-            with pytest.raises(ConcurrentWriteException, match="a VACUUM may be about to delete"):
+            with pytest.raises(ConcurrentWriteException, match="a running VACUUM may delete"):
                 restore(Table.at(url, options), 0)
             refused.append(operation)
 

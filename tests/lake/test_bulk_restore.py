@@ -143,7 +143,7 @@ def test_a_restore_never_goes_behind_another_commit(kit: Filled, more: bool) -> 
     other = kit.lake.transaction()
     add(other, "a", kit.written("a", "other"))
     other.commit()
-    with pytest.raises(ConcurrentWriteException, match="come back"):
+    with pytest.raises(ConcurrentWriteException, match="re-adds may have been deleted"):
         tx.commit()
     assert kit.files("a") == ["new", "other"]
 
@@ -227,7 +227,7 @@ def test_no_file_comes_back_while_a_vacuum_deletes(kit: Filled, is_in_lake: bool
 
     def before(operation: str, path: str) -> None:
         if operation == "delete" and path == "old":
-            with pytest.raises(ConcurrentWriteException, match="a VACUUM may be about to delete"):
+            with pytest.raises(ConcurrentWriteException, match="a running VACUUM may delete"):
                 restored()
             refused.append(path)
 
@@ -244,6 +244,6 @@ def test_a_restore_in_a_transaction_that_began_before_a_vacuum_does_not_land_beh
     tx = kit.lake.transaction()
     restore(tx.writing("a").table, 1)
     assert vacuum(kit.lake.snapshot("a").table, VacuumRequest(0, checks_retention=False)).paths == ("old",)
-    with pytest.raises(ConcurrentWriteException, match="files that are to come back may be gone"):
+    with pytest.raises(ConcurrentWriteException, match="re-adds may have been deleted"):
         tx.commit()
     assert (kit.files("a"), kit.present("a")) == (["new"], ["new"])

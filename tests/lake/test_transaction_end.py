@@ -314,7 +314,7 @@ def test_tables_of_others_are_left_alone(kit: Kit, tmp_path: Path) -> None:
                 slackwater.Transaction(path)
         with (
             kit.lake.transaction(others=[other]),
-            pytest.raises(OperationNotAllowed, match="past the transaction"),
+            pytest.raises(OperationNotAllowed, match="bypass the transaction"),
         ):
             slackwater.Transaction(tmp_path / "other" / "theirs")
 

@@ -290,7 +290,7 @@ def test_it_gives_up_when_others_are_always_faster() -> None:
             newest.append(append(newest[-1], add(f"f{len(newest)}")).snapshot)
 
     store: Any = StepStore(first.store, before)
-    with pytest.raises(ConcurrentWriteException, match="come back"):
+    with pytest.raises(ConcurrentWriteException, match="re-adds may have been deleted"):
         restore(Table(store), 1, clock=FakeTime().clock())
     assert "a" not in live(first.store)
 

@@ -80,7 +80,7 @@ MISTAKES: list[tuple[str, Call, tuple[str, ...]]] = [
     ("typo in a name", lambda table: slackwater.Snapshott, ("Snapshott", "'Snapshot'")),
     ("a commit to no table", lambda table: Transaction(f"{table}/nope"), ("{table}/nope",)),
     ("a file of no partition", _other_partition, ("x.parquet", "'letter'")),
-    ("a transaction twice", _again, ("committed before",)),
+    ("a transaction twice", _again, ("already committed",)),
     ("create what is there", lambda table: Transaction.create(table, SCHEMA), ("{table}", "already")),
     (
         "a partition column that is none",

@@ -277,7 +277,7 @@ def test_after_the_last_attempt_the_others_have_won(monkeypatch: pytest.MonkeyPa
     crowd = _Crowd(before, 100)
     mine = begin(before, committer=crowd)
     mine.add(add("mine"))
-    with pytest.raises(ConcurrentWriteException, match=r"at each of 6 attempts; nothing was committed") as caught:
+    with pytest.raises(ConcurrentWriteException, match=r"each of 6 attempts\. Nothing was committed") as caught:
         mine.commit("WRITE")
     assert (caught.value.retryable, caught.value.conflict) == (True, True)
     assert crowd.made == 6
@@ -452,11 +452,13 @@ def test_a_race_that_is_lost_is_told_with_table_version_and_why(caplog: pytest.L
     with caplog.at_level(logging.INFO, "slackwater.transaction"):
         assert moves.commit("WRITE").version == 3
     where = before.store.root_url
-    assert caplog.messages == [f"{where}: version 2 is another's, STREAMING UPDATE: this WRITE goes behind it"]
+    assert caplog.messages == [
+        f"{where}: version 2 belongs to another writer (STREAMING UPDATE): rebasing this WRITE onto it"
+    ]
     caplog.clear()
     delete(before, "a", operation="MERGE")
     with caplog.at_level(logging.INFO, "slackwater.transaction"), pytest.raises(DeltaConcurrentModificationException):
         conflicts.commit("UPDATE")
     told = caplog.messages[-1]
-    assert told.startswith(f"{where}: this UPDATE is lost to version 4: ")
+    assert told.startswith(f"{where}: this UPDATE lost to version 4: ")
     assert "removed" in told

@@ -45,7 +45,9 @@ def test_files_that_a_vacuum_took_for_those_of_a_killed_writer_are_not_committed
     aged.at(2 + 25)
     assert _vacuumed(aged) == ("late", "later")
     version = aged.snapshot.version
-    with pytest.raises(ConcurrentWriteException, match=r"2 files are gone .*\(late, later\), which began 25\.0 hours"):
+    with pytest.raises(
+        ConcurrentWriteException, match=r"2 files .* are missing \(late, later\)\. It began 25\.0 hours"
+    ):
         transaction.commit("WRITE")
     assert (aged.snapshot.version, live(aged.snapshot.store)) == (version, ["a"])
 
@@ -57,7 +59,7 @@ def test_files_of_deletion_vectors_are_looked_for_as_well(aged: AgedTable) -> No
         aged._touch(aged.root / path)
     aged.at(2 + 25)
     assert _vacuumed(aged) == tuple(transaction.vector_paths)
-    with pytest.raises(ConcurrentWriteException, match="1 files are gone"):
+    with pytest.raises(ConcurrentWriteException, match="1 files written by this transaction are missing"):
         transaction.commit("DELETE")
 
 
@@ -101,7 +103,7 @@ def test_a_vacuum_that_does_not_end_is_not_waited_for_for_ever(aged: AgedTable) 
     transaction.add([add(aged.file("late"))])
     aged.at(2 + 25)
     _said(aged, START)
-    with pytest.raises(ConcurrentWriteException, match="what this transaction wrote long ago needs"):
+    with pytest.raises(ConcurrentWriteException, match="a commit of files written long ago needs"):
         transaction.commit("WRITE")
     assert sum(aged.time.slept) == 1800
     assert (aged.root / "late").exists()
@@ -136,7 +138,7 @@ def test_a_vacuum_that_begins_while_a_late_commit_is_tried_is_seen_by_its_next_a
     transaction = begin(Snapshot.open(Table(store)), aged.time)
     transaction.add([add(aged.file("late"))], fresh=True)
     aged.at(2 + 25)
-    with pytest.raises(ConcurrentWriteException, match="1 files are gone"):
+    with pytest.raises(ConcurrentWriteException, match="1 files written by this transaction are missing"):
         transaction.commit("WRITE")
     assert (done, live(aged.snapshot.store)) == ([("late",)], ["a"])
 
@@ -161,7 +163,7 @@ def test_a_transaction_of_a_lake_that_lasted_does_not_commit_what_is_gone(kit: K
         log.commit("WRITE")
     for joined in tx.writing("a")._branch.joined:
         joined.transaction.begun_ms -= 25 * HOUR_MS
-    with pytest.raises(ConcurrentWriteException, match=rf"{parts} files are gone"):
+    with pytest.raises(ConcurrentWriteException, match=rf"{parts} files written by this transaction are missing"):
         tx.commit()
     assert kit.files("a") == []
 

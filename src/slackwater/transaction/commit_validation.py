@@ -75,8 +75,8 @@ def validate_not_append_only(table: TableConfiguration) -> None:
     """
     if table.is_active("appendOnly"):
         raise OperationNotAllowed(
-            f"the table is append-only ({APPEND_ONLY} is true), so rows cannot be removed or changed: set the property "
-            "to false first, if that is meant",
+            f"the table is append-only ({APPEND_ONLY} is true), so rows cannot be removed or changed. If that is "
+            "intended, set the property to false first",
             error_class="DELTA_CANNOT_MODIFY_APPEND_ONLY",
         )
 
@@ -126,7 +126,7 @@ def _with_row_id_columns(table: TableConfiguration, clock: Clock) -> Metadata:
 def _validate_domains(staged: StagedActions, table: TableConfiguration) -> None:
     if staged.domains and not table.supports("domainMetadata"):
         raise OperationNotAllowed(
-            f"the metadata domain {min(staged.domains)} needs the table feature domainMetadata: add it with "
+            f"the metadata domain {min(staged.domains)} needs the table feature domainMetadata. Add it with "
             "addFeatureSupport('domainMetadata')",
             error_class="DELTA_DOMAIN_METADATA_NOT_SUPPORTED",
         )
@@ -172,8 +172,8 @@ def _validate_earlier_stats(staged: StagedActions, table: TableConfiguration, be
     kept = [path for path in silent if canonical_path(path) not in gone]
     if kept:
         raise InvalidArgument(
-            f"{before.store.root_url}: Iceberg compatibility needs numRecords in the stats of every file, and "
-            f"{len(kept)} of the table's say none, the first is {kept[0]}: write their rows again first",
+            f"{before.store.root_url}: Iceberg compatibility needs numRecords in the stats of every file, but "
+            f"{len(kept)} files of the table have none, the first is {kept[0]}. Write their rows again first",
             error_class="DELTA_ICEBERG_COMPAT_VIOLATION",
         )
 
@@ -243,7 +243,7 @@ def _validate_deletion_vectors(staged: StagedActions, table: TableConfiguration)
 def _require_num_records(adds: list[AddFile], why: str) -> None:
     for add in adds:
         if add.num_records is None:
-            raise InvalidArgument(f"{add.path}: with {why} a file must say its numRecords in its statistics")
+            raise InvalidArgument(f"{add.path}: {why} needs numRecords in the statistics of the file")
 
 
 def _validate_removes(staged: StagedActions, before: Snapshot) -> None:
@@ -256,8 +256,8 @@ def _validate_removes(staged: StagedActions, before: Snapshot) -> None:
         missing = staged.removes[pc.index(known, False).as_py()]
         vector = f" with the deletion vector {missing.deletion_vector_id}" if missing.deletion_vector else ""
         raise InvalidArgument(
-            f"{before.store.root_url}: {missing.path}{vector} is not a file of version {before.version}: it cannot be "
-            "removed"
+            f"{before.store.root_url}: {missing.path}{vector} is not a file of version {before.version}, so it cannot "
+            "be removed"
         )
 
 
@@ -277,7 +277,7 @@ def _validate_one_add_per_path(staged: StagedActions, before: Snapshot) -> None:
         if key not in removed and key != _key(adds[path]):
             raise InvalidArgument(
                 f"{before.store.root_url}: {adds[path].path} is a file of version {before.version} with another "
-                "deletion vector: remove it as it is in the same commit"
+                "deletion vector. Remove the file as it is in the same commit"
             )
 
 

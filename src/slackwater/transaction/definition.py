@@ -188,16 +188,16 @@ def _validate_expressions(schema: StructType, constraints: Mapping[str, str]) ->
         computed = sorted(path[0] for path in read_columns(sql, schema) if path[0] in made)
         if computed:
             raise InvalidArgument(
-                f"{label} ({sql}) reads the column {computed[0]}, whose values are generated too: say what it is "
-                "computed from by columns that are not",
+                f"{label} ({sql}) reads the column {computed[0]}, whose values are generated too. Compute it from "
+                "columns that are not generated",
                 error_class="DELTA_INVALID_GENERATED_COLUMN_REFERENCES",
             )
     for label, (sql, error_class) in texts.items():
         missing = missing_columns(sql, schema)
         if missing:
             raise InvalidArgument(
-                f"{label} ({sql}) reads {format_column_path(missing[0])}, which is no column of the table: it has "
-                f"{', '.join(schema.names)}",
+                f"{label} ({sql}) reads {format_column_path(missing[0])}, which is not a column of the table. The "
+                f"table has {', '.join(schema.names)}",
                 error_class=error_class,
             )
 

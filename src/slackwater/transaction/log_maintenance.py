@@ -59,7 +59,7 @@ def compact(snapshot: Snapshot, start_version: int | None = None, end_version: i
         end = max(listing.commits, default=start)
     if start >= end:
         raise InvalidArgument(
-            f"{snapshot.store.root_url}: there are no two commits to compact from version {start} to {end}: name a "
+            f"{snapshot.store.root_url}: there are no two commits to compact from version {start} to {end}. Name a "
             "range of at least two versions that are in the log"
         )
     return compact_log(snapshot.store, start, end)

@@ -47,10 +47,9 @@ def require_no_vacuum(snapshot: Snapshot, now_ms: int, what: str) -> None:
     """
     for found in vacuums_at_work(snapshot, now_ms):
         raise ConcurrentWriteException(
-            f"{snapshot.store.root_url}: {what} needs files that a VACUUM may be about to delete: version "
-            f"{found.version} says that one has begun, and none that it has ended; nothing was changed. Repeat the "
-            f"work when it has ended. Where it was killed it counts as ended from "
-            f"{format_ms(found.begun_ms + AT_WORK_MS)} on"
+            f"{snapshot.store.root_url}: {what} needs files that a running VACUUM may delete. Version {found.version} "
+            "records its start, no version records its end, and nothing was changed. Retry after its end, or from "
+            f"{format_ms(found.begun_ms + AT_WORK_MS)} if it was killed"
         )
 
 

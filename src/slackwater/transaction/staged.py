@@ -139,8 +139,8 @@ class StagedActions:
         both = [a.path for a in self.adds if removed and (canonical_path(a.path), a.deletion_vector_id) in removed]
         if both:
             raise InvalidArgument(
-                f"one commit cannot both add and remove the same logical file: {both[0]!r}; give the file another "
-                "name, or another deletion vector",
+                f"one commit cannot both add and remove the same logical file: {both[0]!r}. Use another file name, or "
+                "another deletion vector",
                 error_class="DELTA_DUPLICATE_ACTIONS_FOUND",
             )
 
@@ -175,7 +175,7 @@ def _without_double(kind: str, paths: Iterable[str]) -> None:
         canonical = canonical_path(path)
         if canonical in seen:
             raise InvalidArgument(
-                f"one commit cannot {kind} the same path twice: {path!r}; name each file once",
+                f"one commit cannot {kind} the same path twice: {path!r}. Name each file once",
                 error_class="DELTA_DUPLICATE_ACTIONS_FOUND",
             )
         seen.add(canonical)

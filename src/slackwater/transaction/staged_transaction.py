@@ -129,8 +129,8 @@ class StagedTransaction:
         again = self.staged.row_deletions.keys() & deletions.keys()
         if again:
             raise InvalidArgument(
-                f"{self.store.root_url}: rows of {min(again)} were deleted by this transaction before: name all rows "
-                "of a file at once"
+                f"{self.store.root_url}: this transaction already deleted rows of {min(again)}. Name all rows of a "
+                "file in one call"
             )
         table = self.staged.table_after(self.read_snapshot.configuration)
         validate_not_append_only(table)

@@ -49,15 +49,14 @@ def validate_late_files(
             break
         clock.sleep(_WAIT_S)
     else:
-        require_no_vacuum(before, clock.now_ms(), "what this transaction wrote long ago")
+        require_no_vacuum(before, clock.now_ms(), "a commit of files written long ago")
     missing = missing_files(before.store, places)
     if missing:
         named = ", ".join(missing[:_NAMED]) + (", …" if len(missing) > _NAMED else "")
         raise ConcurrentWriteException(
-            f"{before.store.root_url}: {len(missing)} files are gone that this transaction wrote ({named}), which "
-            f"began {age_ms / 3_600_000:.1f} hours ago: a VACUUM took them for those of a writer that was killed, or "
-            "somebody deleted them; nothing was committed: repeat the work, and let VACUUM spare what is younger than "
-            "transactions last (untracked_hours)"
+            f"{before.store.root_url}: {len(missing)} files written by this transaction are missing ({named}). It "
+            f"began {age_ms / 3_600_000:.1f} hours ago, so a VACUUM may have deleted them, and nothing was committed. "
+            "Retry, and let VACUUM spare files younger than the longest transaction (untracked_hours)"
         )
 
 

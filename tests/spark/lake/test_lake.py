@@ -81,7 +81,7 @@ def test_a_table_is_read_and_written_by_its_path_while_the_lake_is_open(spark: S
         assert _ids(spark.read.format("delta").load(path)) == [1]
     # Now only what is backfilled is known, and nothing can be written.
     assert _ids(spark.read.format("delta").load(path)) == []
-    with pytest.raises(CommitOwnerRequired, match=r"open its lake first"):
+    with pytest.raises(CommitOwnerRequired, match=r"Open its lake first"):
         _rows(spark, 2).write.format("delta").mode("append").save(path)
     with pytest.raises(CommitOwnerRequired, match=r"Lake\.open"):
         slackwater.DeltaTable.forPath(spark, path).delete("id = 1")

@@ -306,7 +306,7 @@ def test_nothing_goes_past_an_open_transaction(spark: SparkSession, lake: slackw
     before = lake.snapshot("stock").version
     with lake.transaction(spark) as tx:
         for work in past.values():
-            with pytest.raises(OperationNotAllowed, match=r"use tx\.table\(name\)"):
+            with pytest.raises(OperationNotAllowed, match=r"Use tx\.table\(name\)"):
                 work()
         # What the log says is no row of the table; past states, and tables of others, are asked for by name.
         assert lake.snapshot("stock").version == lake.table("stock").history(1).collect()[0].version == before

@@ -189,7 +189,7 @@ REFUSED: list[tuple[str, type[SlackwaterError], str]] = [
     ("PARTITION (id = 1) RENAME TO PARTITION (id = 2)", UnsupportedFeature, "PARTITION"),
     ("RECOVER PARTITIONS", UnsupportedFeature, "RECOVER PARTITIONS"),
     ("SET SERDEPROPERTIES ('a' = 'b')", UnsupportedFeature, "SERDE"),
-    ("ALTER COLUMN id SYNC IDENTITY", InvalidArgument, "no identity column"),
+    ("ALTER COLUMN id SYNC IDENTITY", InvalidArgument, "not an identity column"),
     ("CHANGE COLUMN id key INT", InvalidArgument, "RENAME COLUMN"),
     ("RENAME COLUMN id TO a.b", InvalidArgument, "one name"),
     ("DROP FEATURE deletionVectors", InvalidArgument, "deletionVectors"),

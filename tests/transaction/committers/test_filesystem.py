@@ -107,7 +107,7 @@ def test_a_writer_that_slept_longer_than_the_logs_retention_commits_nothing() ->
 def test_a_writer_that_slept_between_look_and_put_takes_its_file_away() -> None:
     base = table()
     store = Sleeper(base.store, lambda: _others(base.store))
-    with pytest.raises(ConcurrentWriteException, match="the log begins at version 10 by now, the newest is 12"):
+    with pytest.raises(ConcurrentWriteException, match="the log begins at version 10, the newest is 12"):
         _adding(base, store).commit("WRITE")
     assert commit_path(1) not in {f"_delta_log/{name}" for name in log_files(base.store)}
     assert "mine" not in live(base.store)
@@ -167,7 +167,7 @@ def test_a_commit_without_files_that_others_built_upon_has_landed() -> None:
 def test_of_a_commit_without_files_beside_a_cleanup_nobody_can_say(after: bool) -> None:
     base = table()
     store = Sleeper(base.store, lambda: _others(base.store), after)
-    with pytest.raises(CommitUnknown, match="nobody can say whether the commit is part of the table"):
+    with pytest.raises(CommitUnknown, match="it is unknown if the commit is part of the table"):
         _changing_nothing_but_settings(base, store).commit("WRITE")
 
 
@@ -209,7 +209,7 @@ def test_a_commit_does_not_follow_a_version_that_is_nowhere() -> None:
     base = append(table(), add("a")).snapshot
     mine = _adding(base)
     base.store.delete([meta.path for meta in base.store.list_from("_delta_log", recursive=True)])
-    with pytest.raises(ConcurrentWriteException, match="version 1, which the commit is to follow, is not in the log"):
+    with pytest.raises(ConcurrentWriteException, match="has neither version 1, which the commit follows"):
         mine.commit("WRITE")
     assert log_files(base.store) == []
 

@@ -65,7 +65,7 @@ def test_rows_that_should_have_been_read_are_a_conflict_that_names_version_opera
     _not_blind(before, add("theirs", 0, 3))
     with pytest.raises(ConcurrentAppendException) as caught:
         mine.commit("DELETE")
-    for part in (before.store.root_url, "on version 0", "version 1 (MERGE)", "file theirs", "repeat the work"):
+    for part in (before.store.root_url, "on version 0", "version 1 (MERGE)", "file theirs", "Retry"):
         assert part in str(caught.value)
     assert (caught.value.retryable, caught.value.conflict) == (True, True)
     assert live(before.store) == ["theirs"]
@@ -384,7 +384,7 @@ def test_two_that_move_one_application_conflict() -> None:
         transaction.add(add(f"{app}-{id(transaction)}"))
         transaction.set_transaction(app, 7)
     theirs.commit("WRITE")
-    with pytest.raises(ConcurrentTransactionException, match=r"same application id 'app'.*done already") as caught:
+    with pytest.raises(ConcurrentTransactionException, match=r"same application id 'app'.*already done") as caught:
         mine.commit("WRITE")
     assert (caught.value.retryable, caught.value.conflict) == (True, True)
     assert other.commit("WRITE").version == 2

@@ -124,7 +124,7 @@ def test_a_file_that_does_not_say_its_rows_is_asked(stats: str | None, path: str
 
 def test_a_data_file_that_is_gone_is_named() -> None:
     before = _table(add("a", rows=None))
-    with pytest.raises(DataFileNotFound, match=r"a: .*is gone"):
+    with pytest.raises(DataFileNotFound, match=r"a: .*does not exist"):
         delete_rows(begin(before), {"a": [1]})
 
 
@@ -140,11 +140,11 @@ def test_many_files_share_one_vector_file() -> None:
 @pytest.mark.parametrize(
     ("rows", "says"),
     [
-        ({"x": [1]}, "x are to be deleted, which is none of the given files"),
+        ({"x": [1]}, "x, which is not one of the passed files"),
         ({"a": []}, "a: expected rows to delete, found none"),
-        ({"a": [10]}, "row 10 is to be deleted, but the file has 10 rows"),
-        ({"a": [2**40]}, "but the file has 10 rows"),
-        ({"a": [0, 1]}, "a: row 0 is to be deleted, but is deleted already"),
+        ({"a": [10]}, "row 10 does not exist, because the file has 10 rows"),
+        ({"a": [2**40]}, "because the file has 10 rows"),
+        ({"a": [0, 1]}, "a: row 0 is already deleted"),
         ({"b": [0], "a": [0]}, "row 0"),
     ],
 )
@@ -162,7 +162,7 @@ def test_one_file_is_named_once() -> None:
     before = _table(add("a"))
     mine = begin(before)
     delete_rows(mine, {"a": [1]})
-    with pytest.raises(InvalidArgument, match="name all rows of a file at once"):
+    with pytest.raises(InvalidArgument, match="Name all rows of a file in one call"):
         delete_rows(mine, {"a": [2]})
     mine.commit("DELETE")
     assert live_rows(before.store)["a"] == [0, 2, 3, 4, 5, 6, 7, 8, 9]

@@ -99,7 +99,7 @@ def test_a_property_that_is_not_set_is_not_taken_away() -> None:
         unset_properties(table(), ["owner"])
     with pytest.raises(InvalidArgument, match="dropConstraint"):
         unset_properties(table(properties={"delta.constraints.c": "id > 0"}), ["delta.constraints.c"])
-    with pytest.raises(OperationNotAllowed, match="kept by the table itself"):
+    with pytest.raises(OperationNotAllowed, match="maintained by the table itself"):
         unset_properties(table(properties={"delta.columnMapping.mode": "name"}), ["delta.columnMapping.maxColumnId"])
 
 

@@ -115,7 +115,7 @@ def test_what_others_require_goes_after_them() -> None:
     [
         ("nonsense", False, "no table feature"),
         ("rowTracking", False, "does not support"),
-        ("domainMetadata", True, "leave truncateHistory out"),
+        ("domainMetadata", True, "Omit truncateHistory"),
     ],
 )
 def test_what_makes_no_sense_is_refused(name: str, truncate: bool, match: str) -> None:
@@ -149,7 +149,7 @@ def test_a_feature_of_readers_stays_as_long_as_older_versions_may_need_it() -> N
     assert waiting.version == 4
     assert "delta.enableDeletionVectors" not in waiting.metadata.configuration
     assert "deletionVectors" in (waiting.protocol.writer_features or ())
-    with pytest.raises(OperationNotAllowed, match="can be forgotten from") as caught:
+    with pytest.raises(OperationNotAllowed, match="can be removed from") as caught:
         drop(waiting, "deletionVectors", truncate_history=True, clock_ms=_later(waiting, 0.99))
     ripe = dt.datetime.fromtimestamp(waiting.timestamp_ms / 1000 + 86400, dt.timezone.utc)
     assert ripe.strftime("%Y-%m-%d") in str(caught.value)
@@ -176,7 +176,7 @@ def test_the_tables_own_retention_is_waited_for() -> None:
     properties = {"delta.dropFeatureTruncateHistory.retentionDuration": "interval 3 days"}
     created = table(properties={**properties, "delta.feature.vacuumProtocolCheck": "supported"})
     before = append(created, add("a")).snapshot
-    with pytest.raises(OperationNotAllowed, match="can be forgotten from"):
+    with pytest.raises(OperationNotAllowed, match="can be removed from"):
         drop(before, "vacuumProtocolCheck", truncate_history=True, clock_ms=_later(before, 2.9))
     after = drop(before, "vacuumProtocolCheck", truncate_history=True, clock_ms=_later(before, 3)).snapshot
     assert after.protocol == Protocol(1, 2)
@@ -193,7 +193,7 @@ def test_files_that_still_have_deletion_vectors_are_rewritten_first() -> None:
     marking.remove(removes(start, "a"))
     marking.add(add("a", deletion_vector=vector()))
     marked = marking.commit("DELETE").snapshot
-    with pytest.raises(OperationNotAllowed, match=r"rewrite them first \(REORG"):
+    with pytest.raises(OperationNotAllowed, match=r"Rewrite them first \(REORG"):
         drop(marked, "deletionVectors", truncate_history=True, clock_ms=_later(marked, 2))
 
 

@@ -93,7 +93,7 @@ class TableTransaction(StagedTransaction):
         `isolation` defaults to the isolation level of the table.
         """
         if self._done:
-            raise InvalidArgument("this transaction was committed before: begin another one")
+            raise InvalidArgument("this transaction was already committed. Begin another one")
         if not isinstance(self.committer, FilesystemCommitter):
             # Other committers forward single actions.
             self.staged.unpack(self.clock.now_ms())

@@ -39,7 +39,7 @@ def enter(transaction: AmbientTransaction) -> None:
     """
     if _opened() is not None:
         raise InvalidArgument(
-            "a transaction is open in this thread already: transactions do not nest; use that one, or end it first"
+            "a transaction is already open in this thread, and transactions do not nest. Use that one, or end it first"
         )
     _open.set(transaction)
 
@@ -67,8 +67,8 @@ def require_not_past(ownership: CommitOwnerConfig | None, where: str) -> None:
         return
     if ownership.owner_id in transaction.owner_ids:
         raise OperationNotAllowed(
-            f"{where} is a table of the lake whose transaction is open here, and this would go past the transaction: "
-            "use tx.table(name), or do it before or after the block"
+            f"{where} is a table of the lake whose transaction is open here, and this access would bypass the "
+            "transaction. Use tx.table(name), or do it before or after the block"
         )
 
 

@@ -101,8 +101,8 @@ def _validate_together(branch: UncommittedVersions, earlier: StagedTransaction, 
     newest: Snapshot = branch.newest
     if both_change and has_change_files and newest.configuration.is_active("changeDataFeed"):
         raise UnsupportedFeature(
-            f"{where}: a table with a change data feed takes one change of rows in a transaction, or several appends: "
-            "say it as one MERGE, or in two transactions"
+            f"{where}: in one transaction, a table with a change data feed allows one change of rows, or several "
+            "appends. Write it as one MERGE, or in two transactions"
         )
     if not row_tracking.is_enabled(newest.configuration):
         return
@@ -110,6 +110,6 @@ def _validate_together(branch: UncommittedVersions, earlier: StagedTransaction, 
     added = {canonical_path(add.path) for add in earlier.staged.adds}
     if any(canonical_path(remove.path) in added for remove in later.staged.removes):
         raise UnsupportedFeature(
-            f"{where}: in a table with row tracking a transaction cannot change rows that it has written itself: say "
-            "it as one MERGE, or in two transactions"
+            f"{where}: in a table with row tracking, a transaction cannot change rows that it wrote itself. Write it "
+            "as one MERGE, or in two transactions"
         )

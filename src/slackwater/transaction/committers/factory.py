@@ -40,11 +40,11 @@ def committer_for(table: Table, configuration: TableConfiguration) -> Committer:
     owned = table.owned or find_owner(found)
     if owned is None:
         how = (
-            "open its lake first, with Lake.open or Lake.connect, in this process"
+            "Open its lake first, with Lake.open or Lake.connect, in this process"
             if found.name == OWNER_NAME
-            else "this package does not know such owners: write with the engine that does"
+            else "This package does not support such owners. Write with the engine that does"
         )
-        raise CommitOwnerRequired(f"{where} takes commits only from {found.description}: {how}")
+        raise CommitOwnerRequired(f"{where} takes commits only from {found.description}. {how}")
     return ManagedCommitter(table.store, owned)
 
 

@@ -112,9 +112,9 @@ class FilesystemCommitter:
             return Committed(written_commit(self._store, version, data, actions))
         if remembered is None:
             raise CommitUnknown(
-                f"{self._store.root_url}/{commit_path(version)}: while it was written others committed, and the log "
-                "was cleaned up, so that nobody can say whether the commit is part of the table; its data files are "
-                "kept: read the table again before the work is repeated"
+                f"{self._store.root_url}/{commit_path(version)}: other writers committed during the write and the log "
+                "was cleaned up, so it is unknown if the commit is part of the table. Its data files stay. Read the "
+                "table again before you retry"
             )
         # The log starts later, so no reader reads this file and no other writer writes it.
         with suppress(StorageError):
@@ -128,7 +128,7 @@ class FilesystemCommitter:
             try:
                 return is_remembered(self._store, version, actions)
             except Exception as error:  # noqa: BLE001  (the file exists, so no error may report a failed commit)
-                _log.warning("%s: what became of version %d is not seen: %s", self._store.root_url, version, error)
+                _log.warning("%s: the outcome of version %d is unknown: %s", self._store.root_url, version, error)
         return None
 
     def _failed(self, version: int, error: StorageError) -> CommitFailed:
@@ -145,6 +145,6 @@ class FilesystemCommitter:
 
     def _unknown(self, version: int, error: StorageError | None) -> CommitUnknown:
         return CommitUnknown(
-            f"{self._store.root_url}/{commit_path(version)}: the commit may or may not have landed ({error}), and what "
-            "is there could not be read back; its data files are kept: read the table again before the work is repeated"
+            f"{self._store.root_url}/{commit_path(version)}: the outcome of the commit is unknown ({error}), and its "
+            "file could not be read back. Its data files stay. Read the table again before you retry"
         )

@@ -60,8 +60,8 @@ class ManagedCommitter:
             if version + len(found) >= response.latest_version and _is_contiguous(found, version):
                 return found
         raise MissingCommit(
-            f"{self._store.root_url}: the commit owner has ratified version {response.latest_version}, but not all "
-            f"commits after {version} can be found: run `slackwater lake repair`"
+            f"{self._store.root_url}: the commit owner ratified version {response.latest_version}, but not all "
+            f"commits after {version} can be found. Run `slackwater lake repair`"
         )
 
     def _request(self, version: int, actions: Sequence[Mapping[str, Any]], may_move: bool) -> CommitRequest:
@@ -146,8 +146,7 @@ def _answer(store: ObjectStore, outcome: CommitResponse | CommitConflict) -> Com
     except StorageError as error:
         # Any other error would let the caller delete the files of a valid commit.
         raise CommitUnknown(
-            f"{store.root_url}: the commit landed as version {outcome.commit.version}, but could not be read back: "
-            f"{error}"
+            f"{store.root_url}: the commit became version {outcome.commit.version}, but could not be read back: {error}"
         ) from error
 
 

@@ -39,8 +39,8 @@ def require_next(store: ObjectStore, version: int) -> None:
         raise forgotten(store, version, listing)
     if version and not any(checkpoint.version == version - 1 for checkpoint in listing.checkpoints):
         raise ConcurrentWriteException(
-            f"{store.root_url}: version {version - 1}, which the commit is to follow, is not in the log any more, and "
-            "nothing later is: the table was removed, or moved away; nothing was committed"
+            f"{store.root_url}: the log has neither version {version - 1}, which the commit follows, nor a later one. "
+            "The table was removed, or moved away. Nothing was committed"
         )
 
 
@@ -86,9 +86,9 @@ def forgotten(store: ObjectStore, version: int, listing: LogListing) -> Concurre
     """Return the error for a commit to a version removed by log cleanup."""
     starts = min((c.version for c in listing.checkpoints if c.version >= version), default=listing.latest_version)
     return ConcurrentWriteException(
-        f"{store.root_url}: version {version} was committed by another writer and cleaned up since: the log begins at "
-        f"version {starts} by now, the newest is {listing.latest_version}; nothing was committed: read the table again "
-        "and repeat the work"
+        f"{store.root_url}: version {version} was committed by another writer and cleaned up since (the log begins at "
+        f"version {starts}, the newest is {listing.latest_version}). Nothing was committed. Read the table again and "
+        "retry"
     )
 
 

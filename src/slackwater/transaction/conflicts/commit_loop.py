@@ -107,8 +107,8 @@ class CommitLoop:
         if not commits:
             # Without the actions of the winning commit a conflict cannot be excluded.
             raise ConcurrentWriteException(
-                f"{self._where}: version {version} exists, but cannot be read back; nothing was committed: read the "
-                "table again and repeat the work"
+                f"{self._where}: version {version} exists, but cannot be read back. Nothing was committed. Read the "
+                "table again and retry"
             )
         if self.before is None or self._check is None:
             raise self._created_by_another(Conflict(version))
@@ -121,10 +121,16 @@ class CommitLoop:
             try:
                 check.check(winner, before)
             except DeltaConcurrentModificationException as error:
-                _log.info("%s: %s is lost to version %d: %s", self._where, self._what, winner.version, error)
+                _log.info("%s: %s lost to version %d: %s", self._where, self._what, winner.version, error)
                 raise
             by = winner.commit.info.get("operation", "an operation without a name")
-            _log.info("%s: version %d is another's, %s: %s goes behind it", self._where, winner.version, by, self._what)
+            _log.info(
+                "%s: version %d belongs to another writer (%s): rebasing %s onto it",
+                self._where,
+                winner.version,
+                by,
+                self._what,
+            )
             before = before.with_commits([winner.commit])
         self.before = before
         self.transaction.stage_row_deletions(check.take_rebased())
@@ -139,8 +145,8 @@ class CommitLoop:
     def lost(self) -> ConcurrentWriteException:
         """Return the error for a commit that lost every attempt."""
         return ConcurrentWriteException(
-            f"{self._where}: other writers were faster at each of {MAX_ATTEMPTS} attempts; nothing was "
-            "committed: repeat the work when fewer write"
+            f"{self._where}: other writers won each of {MAX_ATTEMPTS} attempts. Nothing was committed. Retry when "
+            "fewer writers are active"
         )
 
     def on_committed(self, outcome: Committed, attempts: int) -> CommitResult:
@@ -169,13 +175,13 @@ class CommitLoop:
 
     def _created_by_another(self, outcome: Conflict) -> Exception:
         return ProtocolChangedException(
-            f"{self._where}: another writer created the table first (version {outcome.version} exists): read "
-            "it, and append to it or write elsewhere"
+            f"{self._where}: another writer created the table first (version {outcome.version} exists). Read the "
+            "table, then append to it, or write elsewhere"
         )
 
     def _kept_up(self, result: CommitResult, done: Sequence[str], failed: Sequence[str]) -> CommitResult:
         for problem in failed:
-            _log.warning("%s: version %d is committed; afterwards %s", self._where, result.version, problem)
+            _log.warning("%s: version %d is committed, but %s", self._where, result.version, problem)
         return replace(result, upkeep=tuple(done), upkeep_errors=tuple(failed))
 
     def _delete_superseded_vectors(self, commit: ParsedCommit) -> list[str]:

@@ -90,14 +90,14 @@ class ConflictCheck:
         validate_writable(new, self._where)
         if managed_commits.FEATURE in supported_features(new) - supported_features(old):
             raise ProtocolChangedException(
-                f"{self._says(winner)} gave the table to a commit owner, which makes its commits from now on: read the "
-                "table again through its lake and repeat the work"
+                f"{self._says(winner)} put the table under a commit owner. Read the table again through its lake and "
+                "retry"
             )
         lost = supported_features(old) - supported_features(new)
         if self.staged.protocol is None and not lost:
             return
         what = f"removed the features {', '.join(sorted(lost))}" if lost else "changed the table's protocol as well"
-        raise ProtocolChangedException(f"{self._says(winner)} {what}: read the table again and repeat the work")
+        raise ProtocolChangedException(f"{self._says(winner)} {what}. Read the table again and retry")
 
     def _known_files(self, winner: WinningCommit) -> None:
         """Raise ConcurrentWriteException if existing files are re-added.
@@ -106,8 +106,8 @@ class ConflictCheck:
         """
         if self.staged.known_files:
             raise ConcurrentWriteException(
-                f"{self._says(winner)} was committed first, and files that are to come back may be gone since: read "
-                "the table again and repeat the work"
+                f"{self._says(winner)} was committed first. Files that this commit re-adds may have been deleted. "
+                "Read the table again and retry"
             )
 
     def _dropped_features(self, winner: WinningCommit) -> None:
@@ -117,32 +117,31 @@ class ConflictCheck:
         dropped = supported_features(self.snapshot.protocol) - supported_features(self.staged.protocol)
         if dropped:
             raise ProtocolChangedException(
-                f"{self._says(winner)} changed the table, which may need {', '.join(sorted(dropped))} now: read the "
-                "table again and repeat the work"
+                f"{self._says(winner)} changed the table, which may now need {', '.join(sorted(dropped))}. Read the "
+                "table again and retry"
             )
 
     def _metadata(self, winner: WinningCommit, new: TableConfiguration, old: TableConfiguration) -> None:
         if self.staged.metadata is None and is_tolerated(old, new):
             return
         raise MetadataChangedException(
-            f"{self._says(winner)} changed the table's schema or settings, so what was written may not fit any more: "
-            "read the table again and repeat the work"
+            f"{self._says(winner)} changed the table's schema or settings, so the written rows may not fit any more. "
+            "Read the table again and retry"
         )
 
     def _domains(self, winner: WinningCommit) -> None:
         both = sorted((set(self.staged.domains) & winner.domains) - {row_tracking.DOMAIN})
         if both:
             raise ConcurrentTransactionException(
-                f"{self._says(winner)} changed the metadata domain {both[0]} as well: read the table again and repeat "
-                "the work"
+                f"{self._says(winner)} changed the metadata domain {both[0]} as well. Read the table again and retry"
             )
 
     def _applications(self, winner: WinningCommit) -> None:
         both = sorted((self.reads.app_ids | set(self.staged.transactions)) & winner.app_ids)
         if both:
             raise ConcurrentTransactionException(
-                f"{self._says(winner)} recorded progress of the same application id {both[0]!r}: two writers use one "
-                "id, or this work was done already; look at the table before it is repeated"
+                f"{self._says(winner)} recorded progress of the same application id {both[0]!r}. Two writers use one "
+                "id, or this work is already done. Check the table before you retry"
             )
 
     def _appended(self, winner: WinningCommit) -> None:
@@ -167,7 +166,7 @@ class ConflictCheck:
             try:
                 found = reading.matches(before.with_commits([winner.commit]), files)
             except Exception as error:
-                why = f"; whether they fulfil its condition could not be found out: {error}"
+                why = f". The condition could not be evaluated for these rows: {error}"
                 raise ConcurrentAppendException(self._added(winner, files) + why) from error
             if found:
                 raise ConcurrentAppendException(self._added(winner, files))
@@ -205,7 +204,7 @@ class ConflictCheck:
         place = f" in the partition {values}" if values else ""
         return (
             f"{self._says(winner)} added rows{place} that this transaction should have read (file "
-            f"{files['path'][0].as_py()}): repeat the work on the new version"
+            f"{files['path'][0].as_py()}). Retry on the new version"
         )
 
     def _same_path(self, winner: WinningCommit) -> None:
@@ -217,8 +216,8 @@ class ConflictCheck:
             both = sorted(paths & other)
             if both:
                 raise ConcurrentDeleteReadException(
-                    f"{self._says(winner)} added or removed the file {both[0]} that this transaction adds: read the "
-                    "table again and repeat the work"
+                    f"{self._says(winner)} added or removed the file {both[0]} that this transaction adds. Read the "
+                    "table again and retry"
                 )
 
     def _removed_by_both(self, winner: WinningCommit) -> None:
@@ -228,8 +227,8 @@ class ConflictCheck:
         both = sorted(winner.removed_paths & removed)
         if both:
             raise ConcurrentDeleteDeleteException(
-                f"{self._says(winner)} removed the file {both[0]} that this transaction removes as well: repeat the "
-                "work on the new version"
+                f"{self._says(winner)} removed the file {both[0]} that this transaction removes as well. Retry on the "
+                "new version"
             )
 
     def _rows_deleted_by_both(self, winner: WinningCommit) -> None:
@@ -249,14 +248,14 @@ class ConflictCheck:
             vector = self._vector_followed(winner, path, mine[path], file)
             if file is None or vector is None:
                 raise ConcurrentDeleteDeleteException(
-                    f"{self._says(winner)} removed or replaced the file {path} of which this transaction deletes rows: "
-                    "repeat the work on the new version"
+                    f"{self._says(winner)} removed or replaced the file {path} of which this transaction deletes "
+                    "rows. Retry on the new version"
                 )
             both = vector & mine[path].rows
             if both:
                 raise ConcurrentDeleteDeleteException(
                     f"{self._says(winner)} deleted rows of the file {path} that this transaction deletes as well "
-                    f"({len(both)} rows, the first is row {both.min()}): repeat the work on the new version"
+                    f"({len(both)} rows, the first is row {both.min()}). Retry on the new version"
                 )
             self._rebased[path] = mine[path].behind(file, vector)
 
@@ -291,8 +290,8 @@ class ConflictCheck:
                 if not self._leaves_rows(winner, path, reading):
                     if winner.removes_rows:
                         raise ConcurrentDeleteReadException(
-                            f"{self._says(winner)} removed rows that this transaction read (file {path}): repeat the "
-                            "work on the new version"
+                            f"{self._says(winner)} removed rows that this transaction read (file {path}). Retry on "
+                            "the new version"
                         )
                     moved = True
             if moved:

@@ -57,15 +57,15 @@ class FileStream:
         try:
             for files in self.tables():
                 if files["size"].null_count or not are_plain(files, table):
-                    raise StreamNotReplayable("not all files can be taken as they are")
+                    raise StreamNotReplayable("not all files can be used unchanged")
                 ends += _path_ends(files["path"])
                 yield as_actions(files, True, {})
         except SlackwaterError as error:
             raise StreamNotReplayable(str(error)) from error
         if sum(len(numbers) for _, numbers in ends) != self.num_files:
-            raise StreamNotReplayable("they are other files than were counted")
+            raise StreamNotReplayable("the files differ from the counted files")
         if ends and not are_distinct_ends(ends):
-            raise StreamNotReplayable("one of them may be there twice")
+            raise StreamNotReplayable("one of the files may occur twice")
 
 
 def _path_ends(paths: pa.ChunkedArray) -> Iterator[PathEnds]:
@@ -73,5 +73,5 @@ def _path_ends(paths: pa.ChunkedArray) -> Iterator[PathEnds]:
         if len(chunk):
             found = path_ends(chunk)
             if found is None:
-                raise StreamNotReplayable("names are short, or spelled such that they are to be compared whole")
+                raise StreamNotReplayable("names are short, or their spelling requires a comparison of whole names")
             yield found

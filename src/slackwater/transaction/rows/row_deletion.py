@@ -148,23 +148,23 @@ def _validate_paths(store: ObjectStore, adds: Sequence[AddFile], rows: Mapping[s
     unknown = rows.keys() - {add.path for add in adds}
     if unknown:
         raise InvalidArgument(
-            f"{store.root_url}: rows of {min(unknown)} are to be deleted, which is none of the given files: name live "
-            "files by their paths as the log has them"
+            f"{store.root_url}: cannot delete rows of {min(unknown)}, which is not one of the passed files. Name live "
+            "files by their paths in the log"
         )
 
 
 def _validate_rows(store: ObjectStore, deletion: FileDeletion) -> None:
     where = f"{store.root_url}: {deletion.file.path}"
     if not deletion.rows:
-        raise InvalidArgument(f"{where}: expected rows to delete, found none: leave the file out")
+        raise InvalidArgument(f"{where}: expected rows to delete, found none. Omit the file")
     if deletion.rows.max() >= deletion.num_rows:
         raise InvalidArgument(
-            f"{where}: row {deletion.rows.max()} is to be deleted, but the file has {deletion.num_rows} rows, numbered "
-            "from 0"
+            f"{where}: row {deletion.rows.max()} does not exist, because the file has {deletion.num_rows} rows, "
+            "numbered from 0"
         )
     gone = deletion.rows & deletion.vector
     if gone:
-        raise InvalidArgument(f"{where}: row {gone.min()} is to be deleted, but is deleted already")
+        raise InvalidArgument(f"{where}: row {gone.min()} is already deleted")
 
 
 def _row_counts(store: ObjectStore, adds: Sequence[AddFile], follows_outside: bool) -> list[int]:
@@ -184,7 +184,9 @@ def _rows_in_footer(store: ObjectStore, path: str, follows_outside: bool) -> int
     try:
         footer, _ = parquet_footer(holder, name)
     except ObjectNotFound as error:
-        raise DataFileNotFound(f"{store.root_url}: {path}: the log names this data file, but it is gone") from error
+        raise DataFileNotFound(
+            f"{store.root_url}: {path}: the log names this data file, but the file does not exist"
+        ) from error
     return int(footer.num_rows)
 
 

@@ -106,7 +106,7 @@ def _last_id(base: int, rows: int | None, store: ObjectStore, path: str) -> int:
             rows = parquet_footer(store, resolve_file(store, path))[0].num_rows
         except SlackwaterError as error:
             raise CorruptTable(
-                f"{store.root_url}: {path} has row ids from {base} on, but neither its statistics nor the file say how "
-                f"many rows it has, so no fresh row ids can be given out: {error}"
+                f"{store.root_url}: {path} has row ids from {base}, but neither its statistics nor the file record "
+                f"its number of rows. New row ids cannot be assigned: {error}"
             ) from error
     return base + max(rows - 1, 0)

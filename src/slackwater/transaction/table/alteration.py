@@ -93,7 +93,8 @@ def set_properties(snapshot: Snapshot, properties: Mapping[str, str]) -> Alterat
     given = split_properties(properties)
     if given.constraints:
         raise InvalidArgument(
-            f"{min(given.constraints)}: add a constraint with addConstraint, which checks the rows",
+            f"{min(given.constraints)} is the property of a constraint. Add a constraint with addConstraint, which "
+            "checks the rows",
             error_class="DELTA_ADD_CONSTRAINTS",
         )
     old = snapshot.metadata
@@ -151,7 +152,7 @@ def add_constraint(snapshot: Snapshot, name: str, sql: str) -> Alteration:
         raise InvalidArgument("a constraint must have a name", error_class="DELTA_INVALID_CONSTRAINT_NAME")
     if any(check.name.lower() == name.lower() for check in checks(snapshot.metadata.configuration)):
         raise InvalidArgument(
-            f"{snapshot.store.root_url} has a constraint {name} already: drop it first",
+            f"{snapshot.store.root_url} has a constraint {name} already. Drop it first",
             error_class="DELTA_CONSTRAINT_ALREADY_EXISTS",
         )
     missing = missing_columns(sql, snapshot.schema)
@@ -194,7 +195,7 @@ def sync_identity(snapshot: Snapshot, name: str, extreme: int | None) -> Alterat
     column = snapshot.schema.get(name)
     if column is None or not is_identity(column):
         raise InvalidArgument(
-            f"{snapshot.store.root_url}: {name} is no identity column, so there is nothing to synchronize",
+            f"{snapshot.store.root_url}: {name} is not an identity column, so there is nothing to synchronize",
             error_class="DELTA_IDENTITY_COLUMNS_ALTER_NON_IDENTITY_COLUMN",
         )
     if extreme is None:
@@ -286,7 +287,7 @@ def validate_user_domain(domain: str) -> None:
         raise InvalidArgument("a metadata domain must have a name")
     if domain.lower().startswith(SYSTEM_DOMAIN_PREFIX):
         raise OperationNotAllowed(
-            f"the metadata domain {domain} belongs to the protocol: choose a name that does not start with "
+            f"the metadata domain {domain} belongs to the protocol. Choose a name that does not start with "
             f"{SYSTEM_DOMAIN_PREFIX!r}, like com.example.mine"
         )
 
@@ -304,10 +305,10 @@ def _with_protocol(snapshot: Snapshot, protocol: Protocol) -> Alteration:
 
 def _refuse_protected_key(key: str) -> None:
     if key.startswith(CONSTRAINT_PREFIX):
-        raise InvalidArgument(f"{key}: drop a constraint with dropConstraint")
+        raise InvalidArgument(f"{key} is the property of a constraint. Drop a constraint with dropConstraint")
     known = find_property(key)
     if known is not None and not known.settable:
-        raise OperationNotAllowed(f"{known.name} is kept by the table itself and cannot be taken away")
+        raise OperationNotAllowed(f"{known.name} is maintained by the table itself and cannot be removed")
 
 
 def _require_stats(snapshot: Snapshot, columns: Sequence[ColumnName]) -> None:
@@ -322,8 +323,8 @@ def _require_stats(snapshot: Snapshot, columns: Sequence[ColumnName]) -> None:
         found = stats.column(column)
         if found is None or not pc.all(_is_known(found)).as_py():
             raise InvalidArgument(
-                f"clustering column {'.'.join(column)}: some file has no statistics of it: they must be collected "
-                "first (write the rows again)",
+                f"clustering column {'.'.join(column)}: some file has no statistics of the column. Write the rows "
+                "again first to collect them",
                 error_class="DELTA_CLUSTERING_COLUMN_MISSING_STATS",
             )
 

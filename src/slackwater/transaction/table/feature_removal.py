@@ -77,12 +77,13 @@ def drop_feature(
         )
     if truncate_history and not known.reader:
         raise InvalidArgument(
-            f"the feature {feature} does not concern readers: leave truncateHistory out",
+            f"the feature {feature} does not concern readers. Omit truncateHistory",
             error_class="DELTA_FEATURE_DROP_HISTORY_TRUNCATION_NOT_ALLOWED",
         )
     if feature == managed_commits.FEATURE:
         raise OperationNotAllowed(
-            f"{snapshot.store.root_url}: who owns the table is not changed so: hand it back with Lake.release"
+            f"{snapshot.store.root_url}: DROP FEATURE cannot change the owner of the table. Release the table with "
+            "Lake.release"
         )
     protocol = without_feature(snapshot.protocol, feature)
     metadata, domains = _turned_off(snapshot, feature)
@@ -124,30 +125,30 @@ def _require_unused(snapshot: Snapshot, feature: str, metadata: Metadata) -> Non
     where = snapshot.store.root_url
     if feature == "columnMapping" and snapshot.column_mapping_mode != NONE:
         raise OperationNotAllowed(
-            f"{where}: the data files of a table with column mapping have other column names than the table: write "
+            f"{where}: the data files of a table with column mapping have other column names than the table. Write "
             "its rows to a table without column mapping instead",
             error_class="DELTA_FEATURE_DROP_NONREMOVABLE_FEATURE",
         )
     if feature in required_features(snapshot.configuration.changed(metadata=metadata)):
         raise OperationNotAllowed(
-            f"{where}: the schema or the constraints of the table still use {feature}: change the columns or drop the "
+            f"{where}: the schema or the constraints of the table still use {feature}. Change the columns or drop the "
             "constraints first",
             error_class="DELTA_CANNOT_DROP_CHECK_CONSTRAINT_FEATURE" if feature == "checkConstraints" else None,
         )
     if feature == "allowColumnDefaults" and any("CURRENT_DEFAULT" in c.metadata for c in snapshot.schema):
-        raise OperationNotAllowed(f"{where}: columns still have default values: take them away first")
+        raise OperationNotAllowed(f"{where}: columns still have default values. Remove them first")
     if feature == "deletionVectors" and pc.count(snapshot.live_files(["deletionVector"])["deletionVector"]).as_py():
-        raise OperationNotAllowed(f"{where}: files still have deletion vectors: rewrite them first (REORG … PURGE)")
+        raise OperationNotAllowed(f"{where}: files still have deletion vectors. Rewrite them first (REORG … PURGE)")
     widened = widened_columns(snapshot.schema)
     if feature == "typeWidening" and widened and snapshot.live_files(["path"]).num_rows:
         raise OperationNotAllowed(
-            f"{where}: files may still hold values of column {format_column_path(widened[0])} in a narrower type: "
-            "write the table's rows again first (overwrite it with overwriteSchema=true)"
+            f"{where}: files may still hold values of column {format_column_path(widened[0])} in a narrower type. "
+            "Write the table's rows again first (overwrite it with overwriteSchema=true)"
         )
     users = sorted(d for d in snapshot.domain_metadata if not d.startswith("delta."))
     if feature == "domainMetadata" and snapshot.domain_metadata:
         named = users or sorted(snapshot.domain_metadata)
-        raise OperationNotAllowed(f"{where}: the table still has the metadata domain {named[0]}: remove it first")
+        raise OperationNotAllowed(f"{where}: the table still has the metadata domain {named[0]}. Remove it first")
 
 
 def _forget_history(snapshot: Snapshot, feature: str, truncate: bool, now_ms: int) -> None:
@@ -161,14 +162,14 @@ def _forget_history(snapshot: Snapshot, feature: str, truncate: bool, now_ms: in
     if not truncate:
         raise OperationNotAllowed(
             f"{where}: versions before {snapshot.version} may hold traces of {feature}, which clients without the "
-            "feature would misread: call with truncateHistory=True to forget them, 24 hours after this",
+            "feature would misread. To remove them, call with truncateHistory=True 24 hours from now",
             error_class="DELTA_FEATURE_DROP_HISTORICAL_VERSIONS_EXIST",
         )
     retention_ms = snapshot.properties.duration_ms(DROP_FEATURE_RETENTION)
     ripe_ms = snapshot.timestamp_ms + (_DAY_MS if retention_ms is None else retention_ms)
     if now_ms < ripe_ms:
         raise OperationNotAllowed(
-            f"{where}: versions before {snapshot.version} may hold traces of {feature}; they can be forgotten from "
+            f"{where}: versions before {snapshot.version} may hold traces of {feature}. They can be removed from "
             f"{format_ms(ripe_ms)} on ({DROP_FEATURE_RETENTION})",
             error_class="DELTA_FEATURE_DROP_WAIT_FOR_RETENTION_PERIOD",
         )

@@ -103,7 +103,7 @@ class Transaction:
         table = Table.at(path, storage_options, follows_outside=True)
         if table.list_log().latest_version is not None:
             raise TableAlreadyExists(
-                f"{table.root_url} is a Delta table already: append to it, or write elsewhere",
+                f"{table.root_url} is a Delta table already. Append to it, or write elsewhere",
                 error_class="DELTA_PATH_EXISTS",
             )
         clock = clock or Clock()
@@ -325,7 +325,7 @@ class Transaction:
         if rules.not_null or rules.checks or rules.invariants or rules.generated or rules.identity:
             raise OperationNotAllowed(
                 f"{self._inner.store.root_url}: the table has constraints, NOT NULL, generated or identity columns, "
-                "which nobody has checked for these files: check their rows and say rows_checked=True, or write them "
+                "but the rows of these files are unchecked. Check them and pass rows_checked=True, or write them "
                 "through Spark"
             )
 
@@ -361,7 +361,7 @@ def _require_each(files: Sequence[object], kinds: tuple[type, ...], method: str)
     for file in files:
         if not isinstance(file, kinds):
             names = " or ".join(kind.__name__ for kind in kinds)
-            hint = f": for several call {method}(*files)" if isinstance(file, Iterable) else ""
+            hint = f". For several files call {method}(*files)" if isinstance(file, Iterable) else ""
             raise InvalidArgument(f"{method} takes each file as {names}, found {type(file).__name__}{hint}")
 
 
