@@ -86,7 +86,7 @@ def test_only_the_tables_that_are_named(kit: Filled) -> None:
 
 def test_nothing_is_changed_where_one_table_cannot_be(kit: Filled) -> None:
     (kit.root / "b" / "old").unlink()
-    with pytest.raises(DataFileNotFound, match="files that are gone"):
+    with pytest.raises(DataFileNotFound, match="files that do not exist"):
         kit.lake.restore(kit.then)
     assert (kit.files("a"), kit.files("b")) == (["new"], [])
     kit.lake.restore(kit.then, ignore_missing_files=True)

@@ -171,7 +171,7 @@ def test_an_earlier_version(tmp_path: Path) -> None:
 def test_a_table_that_is_there_is_replaced_only_where_that_is_said(tmp_path: Path) -> None:
     source = _source(tmp_path)
     old = append(table({"x": "string"}, path=str(tmp_path / "clone")), add("mine")).snapshot
-    with pytest.raises(TableAlreadyExists, match="replaced"):
+    with pytest.raises(TableAlreadyExists, match="replace it explicitly"):
         _clone(source, tmp_path / "clone")
     clone = _clone(source, tmp_path / "clone", is_replaced=True)
     assert (clone.version, clone.metadata.id, clone.schema) == (2, old.metadata.id, source.schema)

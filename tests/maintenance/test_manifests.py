@@ -85,7 +85,7 @@ def test_columns_by_other_names_are_refused() -> None:
 
 
 def test_another_mode_is_refused() -> None:
-    with pytest.raises(InvalidArgument, match="the mode is symlink_format_manifest"):
+    with pytest.raises(InvalidArgument, match="Use the mode symlink_format_manifest"):
         generate(table(), "iceberg")
 
 

@@ -223,7 +223,7 @@ def test_files_that_are_gone_are_named_and_nothing_is_changed() -> None:
     first = append(table(), add("a"), add("b")).snapshot
     _put(first.store, "b")
     second = delete(first, "a", "b").snapshot
-    with pytest.raises(DataFileNotFound, match=r"needs 1 files that are gone \(a\)"):
+    with pytest.raises(DataFileNotFound, match=r"needs 1 files that do not exist \(a\)"):
         restore(second.table, 1)
     assert second.update().version == 2
     assert restore(second.table, 1, ignore_missing_files=True).num_restored_files == 2
@@ -246,7 +246,7 @@ def test_many_files_are_looked_for_by_one_listing() -> None:
     asked: list[str] = []
     store: Any = StepStore(first.store, lambda _, path: None)
     store.head = lambda path: asked.append(path) or first.store.head(path)
-    with pytest.raises(DataFileNotFound, match=r"needs 1 files that are gone \(part-599\)"):
+    with pytest.raises(DataFileNotFound, match=r"needs 1 files that do not exist \(part-599\)"):
         restore(Table(store), 1)
     assert not [path for path in asked if path.startswith("part-")]
     assert second.update().version == 2

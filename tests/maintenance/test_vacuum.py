@@ -423,7 +423,7 @@ def test_lite_is_refused_where_the_log_does_not_reach_back(aged: AgedTable) -> N
     checkpoint(aged.snapshot, aged.time.now_ms)
     for old in range(version):
         (aged.root / f"_delta_log/{old:020}.json").unlink()
-    with pytest.raises(OperationNotAllowed, match="run a full one"):
+    with pytest.raises(OperationNotAllowed, match="Run a full VACUUM"):
         aged.at(2 * WEEK).vacuum(lite=True)
     assert aged.vacuum().paths == ("a",)
     aged.at(2 * WEEK + 1).remove("b")

@@ -99,7 +99,10 @@ def test_a_restore_that_brings_no_file_back_is_not_in_the_way(aged: AgedTable) -
 
 
 def test_a_restore_goes_on_where_missing_files_are_no_error(aged: AgedTable) -> None:
-    with pytest.raises(DataFileNotFound, match=r"brought back 3 files \(a, b, c\), by a commit after version 2"):
+    with pytest.raises(
+        DataFileNotFound,
+        match=r"deleted 3 files \(a, b, c\) that other writers re-added .*, by a commit after version 2",
+    ):
         _vacuumed(aged, _once(lambda: _restored(aged, ignore_missing_files=True)))
     assert _operations(aged) == [START, "RESTORE", END]
 
@@ -114,7 +117,7 @@ def test_what_another_engine_brings_back_between_two_batches_stays(
 
 
 def test_what_another_engine_brings_back_in_the_moment_in_which_it_goes_is_told(aged: AgedTable) -> None:
-    with pytest.raises(DataFileNotFound, match=r"brought back 1 files \(b\)"):
+    with pytest.raises(DataFileNotFound, match=r"deleted 1 files \(b\) that other writers re-added"):
         _vacuumed(aged, _once(lambda: _brought_back(aged, "b")))
     (_, _, end) = next(aged.snapshot.history().entries(1))
     assert end["operationParameters"] == {"status": "FAILED"}

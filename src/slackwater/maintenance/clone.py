@@ -107,7 +107,7 @@ def shallow_clone(
     replaced = _replaced(target, is_replaced)
     if with_one_scheme(target.root_url) == with_one_scheme(source.store.root_url):
         raise InvalidArgument(
-            f"{target.root_url}: a table cannot be cloned onto itself: name another place",
+            f"{target.root_url}: a table cannot be cloned onto itself. Name another path",
             error_class="DELTA_UNSUPPORTED_CLONE_REPLACE_SAME_TABLE",
         )
     defined = cloned_table(source, properties or {}, clock, replaced)
@@ -184,8 +184,8 @@ def _metadata(source: Metadata, properties: Mapping[str, str], clock: Clock, rep
     now = TableProperties(source.configuration).get(COLUMN_MAPPING_MODE, NONE)
     if mode is not None and mode.lower() != now.lower():
         raise InvalidArgument(
-            f"{COLUMN_MAPPING_MODE} of a clone is that of its source, {now}: its files have the columns by these "
-            "names; change it afterwards",
+            f"{COLUMN_MAPPING_MODE} of a clone must be that of its source, {now}, because its files have the columns "
+            "by these names. Change it afterwards",
             error_class="DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE_CHANGE",
         )
     validate_stats_columns(parse_schema(source.schema_string), source.partition_columns, given.plain)
@@ -237,7 +237,7 @@ def _replaced(target: Table, is_replaced: bool) -> Snapshot | None:
     if target.list_log().latest_version is not None:
         if not is_replaced:
             raise TableAlreadyExists(
-                f"{target.root_url} is a Delta table already: clone to another place, or say that it is to be replaced",
+                f"{target.root_url} is a Delta table already. Clone to another path, or replace it explicitly",
                 error_class="DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION",
             )
         return Snapshot.open(target)
@@ -250,7 +250,7 @@ def require_empty(target: Table) -> None:
     other = next((meta.path for meta in target.store.list_from("", recursive=True) if _counts(meta.path)), None)
     if other is not None:
         raise InvalidArgument(
-            f"{target.root_url} is not empty, and is no Delta table: it has {other}; clone to a place of its own",
+            f"{target.root_url} is not empty, and is not a Delta table: it has {other}. Clone to an empty path",
             error_class="DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION",
         )
 

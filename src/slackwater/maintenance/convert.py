@@ -147,8 +147,8 @@ def _unfit(store: ObjectStore, seen: Mapping[str, str], path: str, error: Invali
             united_schema(parse_schema(text), found)
         except InvalidArgument as unfit:
             return InvalidArgument(
-                f"{store.root_url}: the files {first} and {path} do not fit one table: {unfit}: write those of one "
-                "kind anew, or convert the kinds in directories of their own",
+                f"{store.root_url}: the files {first} and {path} do not fit one table: {unfit}. Rewrite the files of "
+                "one kind, or convert each kind in its own directory",
                 error_class="DELTA_FAILED_MERGE_SCHEMA_FILE",
             )
     return InvalidArgument(
@@ -160,15 +160,15 @@ def _unfit(store: ObjectStore, seen: Mapping[str, str], path: str, error: Invali
 def _require_names(store: ObjectStore, schema: StructType) -> None:
     if not schema.fields:
         raise InvalidArgument(
-            f"{store.root_url}: the files have no columns, and a table needs some", error_class="DELTA_EMPTY_DATA"
+            f"{store.root_url}: the files have no columns, but a table needs some", error_class="DELTA_EMPTY_DATA"
         )
     for path, column in walk_fields(schema):
         illegal = sorted(set(column.name) & set(ILLEGAL_CHARACTERS))
         if illegal:
             raise InvalidArgument(
-                f"{store.root_url}: column {format_column_path(path)} has {', '.join(map(repr, illegal))} in its name, "
-                "which the files of a table must not have without column mapping: rename it with Spark, and write the "
-                "rows anew",
+                f"{store.root_url}: column {format_column_path(path)} has {', '.join(map(repr, illegal))} in its "
+                "name, which a table without column mapping does not permit. Rename the column with Spark and "
+                "rewrite the files",
                 error_class="DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES",
             )
 
@@ -183,8 +183,8 @@ def _defined(table: Table, schema: StructType, request: ConvertRequest, clock: C
 def _require_no_mapping(table: Table, configuration: TableConfiguration) -> None:
     if configuration.properties.get(COLUMN_MAPPING_MODE, NONE) != NONE:
         raise UnsupportedFeature(
-            f"{table.root_url}: the files have the columns by their own names, so a table cannot be made of them with "
-            f"column mapping: leave {COLUMN_MAPPING_MODE} and Iceberg compatibility out, and set them afterwards",
+            f"{table.root_url}: the files have the columns by their own names, so they cannot become a table with "
+            f"column mapping. Omit {COLUMN_MAPPING_MODE} and Iceberg compatibility, and set them afterwards",
             error_class="DELTA_CONVERSION_UNSUPPORTED_COLUMN_MAPPING",
         )
 

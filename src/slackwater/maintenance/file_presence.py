@@ -53,6 +53,6 @@ def require_present(table: Table, files: pa.Table, what: str) -> None:
     if missing:
         named = ", ".join(missing[:_NAMED]) + (", …" if len(missing) > _NAMED else "")
         raise DataFileNotFound(
-            f"{store.root_url}: {what} needs {len(missing)} files that are gone ({named}): they were vacuumed, or "
-            "deleted by hand; nothing was changed. Choose a newer version, or say that missing files may be ignored"
+            f"{store.root_url}: {what} needs {len(missing)} files that do not exist ({named}). They were vacuumed, or "
+            "deleted by hand, and nothing was changed. Choose a newer version, or ignore missing files"
         )

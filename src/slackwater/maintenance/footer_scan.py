@@ -42,7 +42,7 @@ def described(store: ObjectStore, path: str, leaves: StatsLeaves | None) -> Foot
         schema = schema_to_json(schema_of_footer(footer))
     except ObjectNotFound as error:
         raise InvalidArgument(
-            f"{store.root_url}: {path} went away meanwhile: convert when nobody writes there",
+            f"{store.root_url}: {path} disappeared during the conversion. Convert while no other process writes there",
             error_class="DELTA_FILE_NOT_FOUND",
         ) from error
     except UnsupportedFeature as error:

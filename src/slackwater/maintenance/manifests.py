@@ -36,7 +36,7 @@ def generate(snapshot: Snapshot, mode: str) -> list[str]:
     """
     if mode.lower() != SYMLINK_FORMAT_MANIFEST:
         raise InvalidArgument(
-            f"there are no manifests of mode {mode!r}: the mode is {SYMLINK_FORMAT_MANIFEST}",
+            f"no manifests of mode {mode!r} exist. Use the mode {SYMLINK_FORMAT_MANIFEST}",
             error_class="DELTA_MODE_NOT_SUPPORTED",
         )
     store = snapshot.store
@@ -57,8 +57,8 @@ def _contents(snapshot: Snapshot) -> dict[str, bytes]:
     files = snapshot.live_files(["path", "partitionValues", "deletionVector"])
     if files["deletionVector"].null_count < files.num_rows:
         raise UnsupportedFeature(
-            f"{snapshot.store.root_url}: rows of some files are deleted by deletion vectors, which engines that go by "
-            "manifests do not see, so the rows would come back: rewrite the files first, by reorg().applyPurge() "
+            f"{snapshot.store.root_url}: rows of some files are deleted by deletion vectors, which readers of "
+            "manifests ignore, so the rows would come back. Rewrite the files first, by reorg().applyPurge() "
             "(DELTA_UNSUPPORTED_GENERATE_WITH_DELETION_VECTORS)",
             error_class="DELTA_UNSUPPORTED_GENERATE_WITH_DELETION_VECTORS",
         )
@@ -73,9 +73,8 @@ def _contents(snapshot: Snapshot) -> dict[str, bytes]:
 def _require_plain_columns(snapshot: Snapshot) -> None:
     if snapshot.column_mapping_mode != NONE:
         raise UnsupportedFeature(
-            f"{snapshot.store.root_url}: the table has column mapping, so that its files have other column names than "
-            "the table, and manifests would mislead their readers "
-            "(DELTA_UNSUPPORTED_MANIFEST_GENERATION_WITH_COLUMN_MAPPING)",
+            f"{snapshot.store.root_url}: the table has column mapping, so its files have other column names than the "
+            "table. Manifests would mislead their readers (DELTA_UNSUPPORTED_MANIFEST_GENERATION_WITH_COLUMN_MAPPING)",
             error_class="DELTA_UNSUPPORTED_MANIFEST_GENERATION_WITH_COLUMN_MAPPING",
         )
 
@@ -95,5 +94,7 @@ def _told(store: ObjectStore, place: str) -> str:
         root = f"file:{store.local_root}" if store.local_root is not None else unquote(store.root_url)
         url = f"{root}/{place}"
     if "\n" in url or "\r" in url:
-        raise UnsupportedFeature(f"{store.root_url}: a manifest has a file a line, and {url!r} has a line break in it")
+        raise UnsupportedFeature(
+            f"{store.root_url}: a manifest has one file in each line, but {url!r} contains a line break"
+        )
     return f"{url}\n"

@@ -23,9 +23,9 @@ from slackwater.protocol.schema.schema import STRING, StructField, StructType
 from slackwater.storage.store import ObjectMeta, ObjectStore
 
 _OTHERS = {
-    LOG: "is a Delta table: convert what is beside it",
-    "_spark_metadata": "was written by a stream, whose log says which files count: read it with Spark, write it anew",
-    ".hoodie": "is a Hudi table, of which not all files count: read it with its own engine, and write it anew",
+    LOG: "is a Delta table. Convert the files beside it",
+    "_spark_metadata": "was written by a stream, whose log names the valid files. Read and rewrite it with Spark",
+    ".hoodie": "is a Hudi table, which does not use all of its files. Read it with its own engine and write it again",
 }
 _UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _OF_TABLES = re.compile(rf"part-(?:\d+-)?{_UUID}.*")
@@ -59,8 +59,8 @@ def parquet_files(store: ObjectStore, partitions: StructType, zone: str = "UTC")
     _refuse_links(store, partitions.names)
     if not visible:
         raise InvalidArgument(
-            f"{store.root_url}: there is no Parquet file: name the directory that they are in (files whose names begin "
-            "with _ or . do not count)",
+            f"{store.root_url}: there is no Parquet file. Name the directory that contains the files (names that "
+            "begin with _ or . are ignored)",
             error_class="DELTA_EMPTY_DIRECTORY",
         )
     values = _Values(store.root_url, partitions, zone)
@@ -78,8 +78,8 @@ def require_no_plain_files(store: ObjectStore) -> None:
     others = [path for path in files if _OF_TABLES.fullmatch(path.rpartition("/")[2]) is None]
     if others or (files and any(map(_says_plain, found))):
         raise InvalidArgument(
-            f"{store.local_root or store.root_url} holds Parquet files that are no Delta table, and a table beside "
-            f"them would hide their rows ({(others or files)[0]}): make them one with DeltaTable.convertToDelta, "
+            f"{store.local_root or store.root_url} holds Parquet files that are not a Delta table, and a table beside "
+            f"them would hide their rows ({(others or files)[0]}). Make them a table with DeltaTable.convertToDelta, "
             "replace them with mode overwrite, or write elsewhere",
             error_class="DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION",
         )
@@ -125,8 +125,8 @@ def _refuse_links(store: ObjectStore, partition_columns: Sequence[str]) -> None:
             path = Path(directory, name)
             if path.is_symlink() and is_visible(f"{path.relative_to(store.local_root)}/x", partition_columns):
                 raise UnsupportedFeature(
-                    f"{store.root_url}: {path} is a link to a directory, which is not followed: put the files there "
-                    "themselves, or take the link away"
+                    f"{store.root_url}: {path} is a link to a directory, which conversion does not follow. Put the "
+                    "files there themselves, or remove the link"
                 )
 
 
@@ -151,8 +151,7 @@ class _Values:
             raise self._other_columns(directory, names)
         if len(named) < len(parts) and named:
             raise InvalidArgument(
-                f"{self._root}: directory {directory!r} names partitions, and in between are directories that name "
-                "none",
+                f"{self._root}: directory {directory!r} names partitions, but some directories in between name none",
                 error_class="DELTA_INVALID_PARTITION_PATH",
             )
         return tuple(
@@ -165,12 +164,12 @@ class _Values:
         told = f"{where} partition columns {names}" if names else f"{where} partition column"
         hint = ", ".join(f"{name} STRING" for name in names)
         todo = (
-            f"name the columns and their types in this order, as by the partition schema '{hint}'"
+            f"Name the columns and their types in this order, as by the partition schema '{hint}'"
             if names
-            else "leave the partition schema out, or move the files into directories of partitions"
+            else "Omit the partition schema, or move the files into directories of partitions"
         )
         return InvalidArgument(
-            f"{self._root}: {told}, and the partition schema has {asked}: {todo}",
+            f"{self._root}: {told}, but the partition schema has {asked}. {todo}",
             error_class="DELTA_UNEXPECTED_NUM_PARTITION_COLUMNS_FROM_FILE_NAME",
         )
 
@@ -184,7 +183,7 @@ class _Values:
         if text == HIVE_DEFAULT_PARTITION:
             if not column.nullable:
                 raise InvalidArgument(
-                    f"{self._root}: directory {directory!r} is of NULL, and {column.name} is NOT NULL",
+                    f"{self._root}: directory {directory!r} has the value NULL, but {column.name} is NOT NULL",
                     error_class="DELTA_NOT_NULL_CONSTRAINT_VIOLATED",
                 )
             return None
@@ -194,8 +193,8 @@ class _Values:
             value = parse_partition_value(text, column.type, self._zone)
         except CorruptLog as error:
             raise InvalidArgument(
-                f"{self._root}: directory {directory!r} names {text!r}, which is no value of {column.name} of type "
-                f"{column.type}: say another type in the partition schema",
+                f"{self._root}: directory {directory!r} names {text!r}, which is not a value of {column.name} of type "
+                f"{column.type}. Use another type in the partition schema",
                 error_class="DELTA_FAILED_CAST_PARTITION_VALUE",
             ) from error
         return serialize_partition_value(value, column.type)

@@ -102,7 +102,7 @@ def restore(
     """
     if (version is None) == (timestamp is None):
         raise InvalidArgument(
-            "name what to restore: a version or a timestamp, and not both", error_class="DELTA_ONEOF_IN_TIMETRAVEL"
+            "restore needs a version or a timestamp, and not both", error_class="DELTA_ONEOF_IN_TIMETRAVEL"
         )
     clock = clock or Clock()
     # Resolve the time once, so that later attempts restore the same version.

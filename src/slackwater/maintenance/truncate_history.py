@@ -33,7 +33,7 @@ def truncate_history(
     before = Snapshot.open(table)
     if before.configuration.supports(CHECKPOINT_PROTECTION):
         raise OperationNotAllowed(
-            f"{table.root_url}: the feature {CHECKPOINT_PROTECTION} keeps old checkpoints: drop it first, with the "
+            f"{table.root_url}: the feature {CHECKPOINT_PROTECTION} protects old checkpoints. Drop it first, with the "
             "engine that added it",
             error_class="DELTA_FEATURE_CAN_ONLY_DROP_CHECKPOINT_PROTECTION_WITH_HISTORY_TRUNCATION",
         )

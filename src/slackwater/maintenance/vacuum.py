@@ -124,7 +124,7 @@ def _retention_ms(snapshot: Snapshot, request: VacuumRequest) -> int:
     for name, value in (("retention", hours), ("untracked", request.untracked_hours)):
         if value is not None and not value >= 0:
             raise InvalidArgument(
-                f"VACUUM: {name} is a number of hours from 0, found {value!r}",
+                f"VACUUM: {name} must be a number of hours from 0, found {value!r}",
                 error_class="DELTA_VACUUM_RETENTION_PERIOD_NEGATIVE",
             )
     if hours is None:
@@ -179,8 +179,8 @@ def _named_by_the_log(snapshot: Snapshot, cutoff_version: int | None, retained: 
     first = 0 if done is None else done + 1
     if not history.versions or history.versions[0] > first:
         raise OperationNotAllowed(
-            f"{store.root_url}: VACUUM LITE goes by the log, which was cleaned up further than the last VACUUM came: "
-            "run a full one once (DELTA_CANNOT_VACUUM_LITE)",
+            f"{store.root_url}: VACUUM LITE reads only the log, but log cleanup removed commits since the last "
+            "VACUUM. Run a full VACUUM once (DELTA_CANNOT_VACUUM_LITE)",
             error_class="DELTA_CANNOT_VACUUM_LITE",
         )
     if cutoff_version is None:

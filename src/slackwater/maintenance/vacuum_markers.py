@@ -48,9 +48,9 @@ class ReferencedFiles:
         if gone:
             shown = ", ".join(gone[:_NAMED]) + (", …" if len(gone) > _NAMED else "")
             raise DataFileNotFound(
-                f"{self._first.store.root_url}: while VACUUM deleted them others brought back {len(gone)} files "
-                f"({shown}), by a commit after version {self._first.version}: no retained version needed them then, "
-                "and the newest one may now. Restore the version before that commit"
+                f"{self._first.store.root_url}: VACUUM deleted {len(gone)} files ({shown}) that other writers "
+                f"re-added at the same time, by a commit after version {self._first.version}. The newest version may "
+                "need them, older ones do not. Restore the version before that commit"
             )
 
 

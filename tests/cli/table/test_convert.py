@@ -54,4 +54,4 @@ def test_manifests_are_written(files: Path) -> None:
     manifest = "_symlink_format_manifest/day=2026-11-22/manifest"
     assert (files / manifest).read_text() == "".join(f"file:{files}/day=2026-11-22/{name}\n" for name in "ab")
     assert document("generate", str(files), "SYMLINK_FORMAT_MANIFEST") == {"version": 0, "manifests": [manifest]}
-    assert "the mode is symlink_format_manifest" in error("generate", str(files), "other")
+    assert "Use the mode symlink_format_manifest" in error("generate", str(files), "other")

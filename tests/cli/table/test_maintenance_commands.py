@@ -77,7 +77,7 @@ def test_a_moment_comes_back(aged: AgedTable) -> None:
 
 def test_files_that_are_gone_are_named(aged: AgedTable) -> None:
     (aged.root / "a").unlink()
-    assert "needs 1 files that are gone (a)" in error("restore", str(aged.root), "--version", "1")
+    assert "needs 1 files that do not exist (a)" in error("restore", str(aged.root), "--version", "1")
     assert run("restore", str(aged.root), "--version", "1", "--ignore-missing-files").exit_code == 0
     assert Snapshot.load(str(aged.root)).version == 3
 

@@ -140,7 +140,7 @@ def test_a_missing_commit_is_a_gap_and_the_walk_goes_on_at_the_next_checkpoint(r
         (FaultKind.GAP, "version 5"),
         (FaultKind.GAP, "version 6"),
     ]
-    assert "its files were not looked at" in found.faults[2].says
+    assert "Its files were not checked" in found.faults[2].says
 
 
 def test_a_log_without_its_beginning_says_so(root: Path) -> None:
@@ -183,8 +183,8 @@ def _added(actions: list[dict[str, Any]]) -> dict[str, Any]:
     [
         ([add("f0"), add("f1")], None),
         ([add("f0")], "it lacks f1, of 2 live files"),
-        ([add("f0"), add("f1"), add("f2")], "it has, and the commits do not, f2"),
-        ([add("f0"), add("f1", size=7)], "it has size 7 of f1, the commits 100"),
+        ([add("f0"), add("f1"), add("f2")], "it has, but the commits do not, f2"),
+        ([add("f0"), add("f1", size=7)], "it has size 7 of f1, but the commits have 100"),
         ([add("f0"), add("f1", partitionValues={"a": "1"})], "it has partitionValues {'a': '1'} of f1"),
         ([add("f0"), add("f1", dv="ab")], "it lacks f1"),
     ],
@@ -237,7 +237,7 @@ def test_sidecars_that_are_gone_or_of_another_size_are_named() -> None:
     assert "bytes" in fault.says
     log.delete(f"_sidecars/{sidecar['sidecar']['path']}")
     (fault,) = _verify(log.path).faults
-    assert (fault.kind, "it is gone" in fault.says) == (FaultKind.SIDECAR, True)
+    assert (fault.kind, "it does not exist" in fault.says) == (FaultKind.SIDECAR, True)
 
 
 def test_a_compaction_that_says_otherwise_is_named(root: Path) -> None:
@@ -245,7 +245,7 @@ def test_a_compaction_that_says_otherwise_is_named(root: Path) -> None:
     _edit(file, lambda actions: actions.append(add("other")))
     (fault,) = _verify(root).faults
     assert fault.kind is FaultKind.COMPACTION
-    assert "it has, and the commits do not, other" in fault.says
+    assert "it has, but the commits do not, other" in fault.says
 
 
 def test_a_compaction_from_the_first_version_is_compared() -> None:
@@ -312,7 +312,7 @@ def test_data_files_that_are_gone_or_of_another_size_are_named(root: Path) -> No
         ("f0.parquet", FaultKind.DATA_FILE),
         ("f3.parquet", FaultKind.DATA_FILE),
     ]
-    assert "it is gone" in found.faults[0].says
+    assert "it does not exist" in found.faults[0].says
 
 
 def test_a_vector_that_is_damaged_is_named_by_its_file(root: Path) -> None:
@@ -337,17 +337,17 @@ def test_a_vector_of_another_cardinality_or_beyond_the_file_is_named(root: Path)
     _commit(root, 6).write_bytes(before)
     _edit_stats(_commit(root, 6), {"numRecords": 9})
     fault = next(fault for fault in _verify(root).faults if fault.kind is FaultKind.VECTOR)
-    assert "names row 9 (from 0), the file has 9 rows" in fault.says
+    assert "names row 9 (from 0), but the file has 9 rows" in fault.says
 
 
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"numRecords": 11}, "count 11 rows, the file has 10"),
-        ({"nullCount": {"id": 1, "name": 0}}, "count 1 nulls in id, the file has 0"),
-        ({"minValues": {"id": 41}}, "the least id is 41, the file has 40"),
-        ({"maxValues": {"id": 48}}, "the greatest id is 48, the file has 49"),
-        ({"maxValues": {"name": "a"}}, "the greatest name is 'a'"),
+        ({"numRecords": 11}, "count 11 rows, but the file has 10"),
+        ({"nullCount": {"id": 1, "name": 0}}, "count 1 nulls in id, but the file has 0"),
+        ({"minValues": {"id": 41}}, "the minimum 41 for id, but the file has 40"),
+        ({"maxValues": {"id": 48}}, "the maximum 48 for id, but the file has 49"),
+        ({"maxValues": {"name": "a"}}, "the maximum 'a' for name"),
         ({"minValues": {"id": 1}, "maxValues": {"name": "z"}}, None),
         ({"maxValues": {"name": "n5"}}, None),
     ],

@@ -70,7 +70,7 @@ def test_rows_that_are_gone_for_good_are_named(spark: SparkSession, path: Path, 
     table = DeltaTable.forPath(spark, str(path))
     conf(CHECK, "false")
     table.vacuum(0)
-    with pytest.raises(errors.DataFileNotFound, match="files that are gone"):
+    with pytest.raises(errors.DataFileNotFound, match="files that do not exist"):
         table.restoreToVersion(0)
     conf("spark.sql.files.ignoreMissingFiles", "true")
     assert table.restoreToVersion(0).collect()[0].num_restored_files == 1

@@ -72,9 +72,7 @@ def _columns(store: ObjectStore, path: str) -> pa.Schema:
     try:
         return footer.metadata.schema.to_arrow_schema()
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise UnsupportedFeature(
-            f"{store.root_url}: {path} has columns of types that are not known here: {error}"
-        ) from error
+        raise UnsupportedFeature(f"{store.root_url}: {path} has columns of unknown types: {error}") from error
 
 
 def _holds_more(found: pa.DataType, known: DataType, by_id: bool) -> bool:

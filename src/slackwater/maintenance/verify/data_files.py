@@ -43,7 +43,7 @@ def data_places(table: Table, files: pa.Table, findings: Findings) -> list[str |
         places.append(place)
     if outside:
         findings.notes.append(
-            f"{outside} of the files are outside of the table's directory, and were not looked at: allow that for a "
+            f"{outside} of the files are outside of the table's directory, and were not checked. Allow that for a "
             "table that you trust"
         )
     return places
@@ -61,9 +61,9 @@ def verify_data_files(table: Table, files: pa.Table, places: Sequence[str | None
         if place is None:
             continue
         if size is None:
-            findings.fault(FaultKind.DATA_FILE, path, "it is gone: it was vacuumed, or deleted by hand")
+            findings.fault(FaultKind.DATA_FILE, path, "it does not exist: it was vacuumed, or deleted by hand")
         elif said is not None and size != said:
-            findings.fault(FaultKind.DATA_FILE, path, f"it has {size} bytes, the log says {said}")
+            findings.fault(FaultKind.DATA_FILE, path, f"it has {size} bytes, but the log records {said}")
     return are_there
 
 
@@ -76,7 +76,7 @@ def verify_deletion_vectors(table: Table, files: pa.Table, findings: Findings) -
     findings.looked("deletion vectors", len(nodes))
     for path, rows, bitmap in zip(paths, counts, _bitmaps(table, nodes, paths, findings), strict=True):
         if bitmap and rows is not None and bitmap.max() >= rows:
-            says = f"its vector names row {bitmap.max()} (from 0), the file has {rows} rows"
+            says = f"its vector names row {bitmap.max()} (from 0), but the file has {rows} rows"
             findings.fault(FaultKind.VECTOR, path, says)
 
 

@@ -79,21 +79,21 @@ def _contradictions(
     try:
         stats = orjson.loads(said)
     except ValueError:
-        yield "its statistics are no JSON"
+        yield "its statistics are not JSON"
         return
     if not isinstance(stats, Mapping):
-        yield "its statistics are no JSON object"
+        yield "its statistics are not a JSON object"
         return
     rows = stats.get("numRecords")
     if rows is not None and rows != proven["numRecords"]:
-        yield f"its statistics count {rows} rows, the file has {proven['numRecords']}"
+        yield f"its statistics count {rows} rows, but the file has {proven['numRecords']}"
     # With deleted rows, statistics in the log may cover only the remaining rows.
     is_exact = not has_vector and stats.get("tightBounds", True) is not False
     for leaf in leaves.leaves:
         name = ".".join(leaf.path)
         nulls, found = _at(stats, "nullCount", leaf.path), _at(proven, "nullCount", leaf.path)
         if is_exact and None not in (nulls, found) and nulls != found:
-            yield f"its statistics count {nulls} nulls in {name}, the file has {found}"
+            yield f"its statistics count {nulls} nulls in {name}, but the file has {found}"
         yield from _bounds_contradict(stats, proven, leaf, name, has_vector)
 
 
@@ -108,9 +108,9 @@ def _bounds_contradict(
     if has_vector or kind in _LOOSE:
         least, most = most, least
     if _greater(low, least):
-        yield f"its statistics say that the least {name} is {low!r}, the file has {least!r}"
+        yield f"its statistics record the minimum {low!r} for {name}, but the file has {least!r}"
     elif _greater(most, high):
-        yield f"its statistics say that the greatest {name} is {high!r}, the file has {most!r}"
+        yield f"its statistics record the maximum {high!r} for {name}, but the file has {most!r}"
 
 
 def _greater(one: Any, other: Any) -> bool:

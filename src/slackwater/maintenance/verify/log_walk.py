@@ -82,7 +82,7 @@ class LogWalk:
             self._findings.fault(
                 FaultKind.GAP,
                 _versions(0, (oldest or self._target + 1) - 1),
-                "commits are missing from the log, and no checkpoint is there in their place",
+                "commits are missing from the log, and no checkpoint replaces them",
             )
         newest = max(inside, default=-1)
         since = max((version for version in self._checkpoints if version <= self._target), default=-1)
@@ -145,7 +145,7 @@ class LogWalk:
         found = commit.info.get("inCommitTimestamp")
         before, self._last_ms = self._last_ms, None
         if isinstance(found, bool) or not isinstance(found, int):
-            says = f"the table has in-commit timestamps, and this commit has none: {str(found)[:80]}"
+            says = f"the table has in-commit timestamps, but this commit has none: {str(found)[:80]}"
             self._findings.fault(FaultKind.TIMESTAMP, commit.file.path, says)
             return
         self._last_ms = commit.version, found
@@ -172,7 +172,7 @@ class LogWalk:
                 self._findings.fault(FaultKind.CHECKPOINT, files.paths[0], str(error))
                 continue
             if says is not None:
-                self._findings.fault(FaultKind.CHECKPOINT, files.paths[0], f"other than the commits: {says}")
+                self._findings.fault(FaultKind.CHECKPOINT, files.paths[0], f"it differs from the commits: {says}")
             told = told or found
         return told
 
@@ -188,10 +188,10 @@ class LogWalk:
             self._findings.looked("sidecars")
             meta = self._store.head(path)
             if meta is None:
-                self._findings.fault(FaultKind.SIDECAR, path, f"it is gone, and {files.paths[0]} needs it")
+                self._findings.fault(FaultKind.SIDECAR, path, f"it does not exist, but {files.paths[0]} needs it")
                 are_there = False
             elif size is not None and meta.size_bytes != size:
-                says = f"it has {meta.size_bytes} bytes, {files.paths[0]} says {size}"
+                says = f"it has {meta.size_bytes} bytes, but {files.paths[0]} records {size}"
                 self._findings.fault(FaultKind.SIDECAR, path, says)
         return are_there
 
@@ -212,7 +212,7 @@ class LogWalk:
             except (CorruptLog, ObjectNotFound) as error:
                 says = str(error)
             if says is not None:
-                self._findings.fault(FaultKind.COMPACTION, file.path, f"other than the commits: {says}")
+                self._findings.fault(FaultKind.COMPACTION, file.path, f"it differs from the commits: {says}")
 
     def _look_at_checksum(self, told: VersionClaim, commit: ParsedCommit | None) -> None:
         if told.version not in self._listing.checksums:
@@ -231,27 +231,30 @@ class LogWalk:
             return
         for said in checksum.transactions or ():
             if says is None and told.state.transactions.get(said.app_id) != said:
-                says = f"it has version {said.version} of the application {said.app_id}, the log another one"
+                says = f"it has version {said.version} of the application {said.app_id}, but the log has another one"
         if says is None and checksum.domains is not None:
             live = {domain.domain: domain for domain in checksum.domains if not domain.removed}
             if live != told.state.domains:
-                says = f"it has the metadata domains {sorted(live)}, the log {sorted(told.state.domains)} or others"
+                says = (
+                    f"it has the metadata domains {sorted(live)}, but the log has {sorted(told.state.domains)} or "
+                    "others"
+                )
         found_ms = None if commit is None else commit.info.get("inCommitTimestamp")
         said_ms = checksum.in_commit_timestamp_ms
         if says is None and None not in (found_ms, said_ms) and found_ms != said_ms:
-            says = f"its timestamp is {said_ms}, that of the commit {found_ms}"
+            says = f"its timestamp is {said_ms}, but that of the commit is {found_ms}"
         if says is not None:
-            self._findings.fault(FaultKind.CHECKSUM, path, f"other than the log: {says}")
+            self._findings.fault(FaultKind.CHECKSUM, path, f"it differs from the log: {says}")
 
     def _look_at_hint(self) -> None:
         if self._store.head(LAST_CHECKPOINT) is None:
             return
         hint = read_last_checkpoint(self._store)
         if hint is None:
-            says = "it is not JSON, has no version, or is not what its own checksum says: readers list the whole log"
+            says = "it is not JSON, has no version, or does not match its own checksum. Readers list the whole log"
             self._findings.fault(FaultKind.HINT, LAST_CHECKPOINT, says)
         elif hint.version not in self._checkpoints:
-            says = f"it names version {hint.version}, of which there is no whole checkpoint: readers list the whole log"
+            says = f"it names version {hint.version}, which has no complete checkpoint. Readers list the whole log"
             self._findings.fault(FaultKind.HINT, LAST_CHECKPOINT, says)
 
 

@@ -36,11 +36,12 @@ def verify(table: Table, version: int | None = None, footers: bool = False) -> V
     walk = LogWalk(table.store, listing, target, findings)
     if target < walk.oldest:
         raise VersionNotFound(
-            f"{table.root_url} can no longer show version {target}: the oldest of which the log tells is {walk.oldest}"
+            f"{table.root_url} can no longer show version {target}: the log was cleaned up. The oldest version it can "
+            f"show is {walk.oldest}"
         )
     told = walk.run()
     if told is None:
-        says = "the log does not tell this version any more: its files were not looked at"
+        says = "the log no longer contains this version. Its files were not checked"
         findings.fault(FaultKind.GAP, f"version {target}", says)
     else:
         _look_at_files(table, told, footers, findings)
@@ -54,7 +55,7 @@ def _look_at_files(table: Table, told: VersionClaim, footers: bool, findings: Fi
     try:
         files = told.files(COLUMNS)
     except CorruptCheckpoint as error:
-        findings.fault(FaultKind.CHECKPOINT, f"version {told.version}", f"files were not looked at: {error}")
+        findings.fault(FaultKind.CHECKPOINT, f"version {told.version}", f"files were not checked: {error}")
         return
     places = data_places(table, files, findings)
     are_there = verify_data_files(table, files, places, findings)
@@ -77,5 +78,5 @@ def _note_owner(table: Table, told: VersionClaim, findings: Findings) -> None:
         return
     if found is not None:
         findings.notes.append(
-            f"the table belongs to {found.description}: commits that it has not backfilled were not looked at"
+            f"the table belongs to {found.description}. Its commits that are not backfilled were not checked"
         )

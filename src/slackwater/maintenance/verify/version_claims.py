@@ -95,19 +95,19 @@ def difference(found: VersionClaim, expected: VersionClaim) -> str | None:
 
 def _files_differ(found: VersionClaim, expected: VersionClaim) -> str | None:
     ours, theirs = (told.files([*_KEY, *_COMPARED]) for told in (found, expected))
-    for lacking, holding, says in ((ours, theirs, "it lacks"), (theirs, ours, "it has, and the commits do not,")):
+    for lacking, holding, says in ((ours, theirs, "it lacks"), (theirs, ours, "it has, but the commits do not,")):
         alone = select_rows(holding, not_among(holding, lacking))["path"].to_pylist()
         if alone:
             return f"{says} {_some(alone)}, of {len(theirs)} live files"
     if len(ours) != len(theirs):
-        return f"it names {len(ours)} live files, the commits {len(theirs)}"
+        return f"it names {len(ours)} live files, but the commits name {len(theirs)}"
     rows = pc.index_in(file_keys(theirs), file_keys(ours).combine_chunks())
     aligned = ours.take(rows)
     for column in _COMPARED:
         ours_then, theirs_then = aligned[column].to_pylist(), theirs[column].to_pylist()
         for path, ours_is, theirs_is in zip(theirs["path"].to_pylist(), ours_then, theirs_then, strict=True):
             if _plain(ours_is) != _plain(theirs_is):
-                return f"it has {column} {_plain(ours_is)!r} of {path}, the commits {_plain(theirs_is)!r}"
+                return f"it has {column} {_plain(ours_is)!r} of {path}, but the commits have {_plain(theirs_is)!r}"
     return None
 
 
@@ -120,7 +120,7 @@ def _small_actions_differ(found: LogState, expected: LogState) -> str | None:
     for noun, ours, theirs, may_lack in kinds:
         for name in sorted({*ours, *theirs}):
             if ours.get(name) != theirs.get(name) and not (may_lack and name not in ours):
-                return f"its {noun} {name} is {ours.get(name)}, that of the commits {theirs.get(name)}"
+                return f"its {noun} {name} is {ours.get(name)}, but that of the commits is {theirs.get(name)}"
     return None
 
 
