@@ -217,12 +217,12 @@ def test_a_vector_that_changed_is_a_row_that_is_gone() -> None:
 
 def test_what_is_no_key_is_one_line(changed: str) -> None:
     assert error("diff", changed, "0", "1", "--key", "new") == (
-        "error: the key new is no column of both versions, which are id, t, x"
+        "error: the key new is not a column of both versions. Their common columns are id, t, x"
     )
     deltalake.write_deltalake(
         changed, pa.table({"id": [7, 7], "t": ["a", "b"], "x": [0.0, 0.0], "new": [1, 1]}), mode="append"
     )
-    assert error("diff", changed, "1", "2", "--key", "id") == "error: id is no key of version 2: 2 rows have id = 7"
+    assert error("diff", changed, "1", "2", "--key", "id") == "error: id is not a key of version 2: 2 rows have id = 7"
 
 
 def test_keys_of_several_columns_and_null_keys_match(tmp_path: Path) -> None:

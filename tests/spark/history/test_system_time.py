@@ -402,10 +402,10 @@ def test_what_is_no_key_is_refused(three: Shelf, bad: Any) -> None:
 def test_a_table_that_does_not_keep_what_is_needed_says_which_property(spark: SparkSession, path: str) -> None:
     spark.range(1).write.format("delta").save(path)
     table = slackwater.DeltaTable.forPath(spark, path)
-    with pytest.raises(OperationNotAllowed, match=r"set delta\.enableRowTracking to true"):
+    with pytest.raises(OperationNotAllowed, match=r"Set delta\.enableRowTracking to true"):
         table.system_time().all()
     table.setProperties(TRACKED)
-    with pytest.raises(OperationNotAllowed, match=r"set delta\.enableInCommitTimestamps to true"):
+    with pytest.raises(OperationNotAllowed, match=r"Set delta\.enableInCommitTimestamps to true"):
         table.system_time().all()
     table.setProperties({"delta.enableInCommitTimestamps": "true"})
     table.update("id = 0", {"id": "5"})
