@@ -201,7 +201,7 @@ def test_views_over_tables(spark: SparkSession, rows: Rows) -> None:
         ("CREATE TABLE t (id INT, CHECK (id > 0)) USING delta", UnsupportedFeature, "ADD CONSTRAINT"),
         ("CREATE TABLE t (id INT) USING delta CLUSTERED BY (id) INTO 4 BUCKETS", UnsupportedFeature, "CLUSTERED"),
         ("CREATE TABLE t (id NOPE) USING delta", InvalidArgument, "NOPE"),
-        ("CREATE TABLE t (id INT) USING delta AS SELECT 1", InvalidArgument, "AS a query gives the columns"),
+        ("CREATE TABLE t (id INT) USING delta AS SELECT 1", InvalidArgument, "the query after AS defines the columns"),
         ("CREATE OR REPLACE TABLE IF NOT EXISTS t (id INT) USING delta", InvalidArgument, "IF NOT EXISTS"),
         ("CREATE TABLE a.b.c (id INT) USING delta", InvalidArgument, "two parts"),
     ],
@@ -218,7 +218,7 @@ def test_text_that_is_kept_is_refused(spark: SparkSession) -> None:
         "CREATE FUNCTION f() RETURNS BIGINT RETURN (SELECT max(id) FROM t)",
         "CREATE TEMPORARY FUNCTION f() RETURNS BIGINT RETURN SELECT max(id) FROM t",
     ):
-        with pytest.raises(UnsupportedFeature, match="keeps the text"):
+        with pytest.raises(UnsupportedFeature, match="stores this text"):
             spark.sql(text)
 
 

@@ -86,7 +86,7 @@ def test_the_columns_are_those_of_the_log(spark: SparkSession, split: slackwater
 def test_one_column(spark: SparkSession, split: slackwater.DeltaTable) -> None:
     assert rows(spark, "DESCRIBE t id") == [("col_name", "id"), ("data_type", "bigint"), ("comment", "key")]
     assert rows(spark, "DESCRIBE TABLE t DAY")[2] == ("comment", "NULL")
-    with pytest.raises(InvalidArgument, match="top level"):
+    with pytest.raises(InvalidArgument, match="top-level column"):
         spark.sql("DESCRIBE t s.a")
     with pytest.raises(InvalidArgument, match="no column nope"):
         spark.sql("DESCRIBE t nope")

@@ -187,7 +187,7 @@ REFUSED: list[tuple[str, type[SlackwaterError], str]] = [
     ("OPTIMIZE t WHERE id = 1", InvalidArgument, "partition columns"),
     ("VACUUM t RETAIN many HOURS", InvalidArgument, "number of hours"),
     ("VACUUM t QUICKLY", InvalidArgument, "LITE, FULL"),
-    ("RESTORE t TO VERSION AS OF 'x'", InvalidArgument, "number of a version"),
+    ("RESTORE t TO VERSION AS OF 'x'", InvalidArgument, "a version number"),
     ("RESTORE t TO YESTERDAY", InvalidArgument, "VERSION AS OF or TIMESTAMP AS OF"),
     ("REORG TABLE t APPLY (WISHES)", InvalidArgument, "PURGE"),
     ("VACUUM nope", TableNotFound, "nope"),

@@ -116,7 +116,7 @@ def test_transactions_are_not_nested(spark: SparkSession, lake: slackwater.Lake)
         spark.sql("COMMIT")
     spark.sql("BEGIN TRANSACTION")
     spark.sql("INSERT INTO lake.orders VALUES (1, 'a')")
-    with pytest.raises(OperationNotAllowed, match="open in this session already"):
+    with pytest.raises(OperationNotAllowed, match="already open in this session"):
         spark.sql("BEGIN TRANSACTION")
     with pytest.raises(OperationNotAllowed):
         spark.sql("COMMIT")

@@ -41,8 +41,7 @@ def alter(statement: Statement) -> DataFrame | None:
         return None
     if isinstance(alteration, parsed.UnsupportedAlteration):
         raise UnsupportedFeature(
-            f"{named.place.shown}: ALTER TABLE … {alteration.words} is no statement of Delta tables: "
-            f"{alteration.instead}",
+            f"{named.place.shown}: Delta tables do not support ALTER TABLE … {alteration.words}: {alteration.instead}",
             error_class="DELTA_OPERATION_NOT_ALLOWED",
         )
     _CARRIED_OUT[type(alteration)](named.table, alteration)
@@ -62,7 +61,10 @@ def comment_on(statement: Statement) -> DataFrame | None:
 def _rename_in_lake(table: LakeName, new: tuple[str, ...]) -> None:
     table.require_no_transaction()
     if len(new) > 1 and new[0].lower() != table.attached:
-        raise InvalidArgument(f"{'.'.join(new)} is no name in the lake {table.attached}, where {table.name} stays")
+        raise InvalidArgument(
+            f"{'.'.join(new)} is not a name in the lake {table.attached}. A renamed table stays in its lake, here "
+            f"{table.name}"
+        )
     lake: Any = table.lake
     lake.rename_table(table.name, ".".join(new[1:] or new))
 
@@ -71,8 +73,8 @@ def _require_catalog(named: NamedTable, alteration: parsed.CatalogAlteration) ->
     if named.place.entry is None:
         owner = "a path" if named.place.in_lake is None else "a lake"
         raise UnsupportedFeature(
-            f"{named.place.shown}: ALTER TABLE … {alteration.words} is for tables of the session's catalog, and this "
-            f"is a table of {owner}: it stays where it is, and keeps its name"
+            f"{named.place.shown}: ALTER TABLE … {alteration.words} needs a table of the session's catalog, and this "
+            f"is a table of {owner}. Its location and name do not change"
         )
 
 
@@ -88,7 +90,10 @@ def _replace_columns(table: DeltaTable, found: parsed.ReplaceColumns) -> None:
     fields = []
     for column in found.columns:
         if len(column.name.parts) != 1 or column.first or column.after is not None:
-            raise InvalidArgument(f"REPLACE COLUMNS has columns of the top level in their order: {column.name.text}")
+            raise InvalidArgument(
+                f"REPLACE COLUMNS: {column.name.text} is a nested column or has a position. List top-level columns in "
+                "their order"
+            )
         field = _field(column)
         metadata = dict(field.metadata)
         fields.append(spark_types.StructField(field.name, parsed_type(column.type), field.nullable, metadata))
@@ -98,7 +103,7 @@ def _replace_columns(table: DeltaTable, found: parsed.ReplaceColumns) -> None:
 def _field(column: ColumnDefinition) -> StructField:
     """Return the column of a definition, even with unsupported properties: its addition rejects these."""
     if column.type is None:
-        raise InvalidArgument(f"the column {column.name.text} has no type")
+        raise InvalidArgument(f"the column {column.name.text} has no type. Add one")
     given = spark_types.StructField(column.name.parts[-1], parsed_type(column.type), column.nullable)
     (field,) = from_spark_schema(spark_types.StructType([given]))
     given_metadata = {
@@ -117,7 +122,9 @@ def _change_columns(table: DeltaTable, found: parsed.ChangeColumns) -> None:
     changes = []
     if any(clause.syncs_identity for clause in found.clauses):
         if len(found.clauses) > 1:
-            raise UnsupportedFeature("ALTER COLUMN … SYNC IDENTITY is a statement of its own: leave the others out")
+            raise UnsupportedFeature(
+                "ALTER COLUMN … SYNC IDENTITY is combined with other clauses. Run it as a separate statement"
+            )
         table._sync_identity(".".join(path_argument(found.clauses[0].column)))
         return
     for clause in found.clauses:

@@ -86,7 +86,7 @@ def truncate(statement: Statement) -> DataFrame | None:
     cursor.name()
     if cursor.peek("PARTITION"):
         raise UnsupportedFeature(
-            "TRUNCATE TABLE … PARTITION: use DELETE FROM … WHERE",
+            "TRUNCATE TABLE … PARTITION is not supported. Use DELETE FROM … WHERE",
             error_class="DELTA_TRUNCATE_TABLE_PARTITION_NOT_SUPPORTED",
         )
     cursor.done()
@@ -120,8 +120,8 @@ def _require_no_directory(cursor: TokenCursor) -> None:
     words = [cursor.ahead(at) for at in range(5) if cursor.ahead(at) != "LOCAL"]
     if words[0] == "DIRECTORY" and "USING" in words and words[words.index("USING") + 1 :][:1] == ["DELTA"]:
         raise UnsupportedFeature(
-            "INSERT OVERWRITE DIRECTORY … USING delta is no statement of Delta tables: use INSERT OVERWRITE "
-            "delta.`/path`, or CREATE TABLE delta.`/path` AS SELECT",
+            "INSERT OVERWRITE DIRECTORY … USING delta is not supported. Use INSERT OVERWRITE delta.`/path`, or "
+            "CREATE TABLE delta.`/path` AS SELECT",
             error_class="DELTA_OPERATION_NOT_ALLOWED",
         )
 
@@ -144,8 +144,8 @@ def explain(statement: Statement) -> None:
         name = name_at(cursor.tokens, cursor.at + len(words))
         if name is not None and named_table(statement.spark, name.parts) is not None:
             raise UnsupportedFeature(
-                f"{name.text}: EXPLAIN {words[0]}: a change of rows is more than one plan; EXPLAIN a query of the rows "
-                "shows how they are found"
+                f"{name.text}: EXPLAIN {words[0]} is not supported, because a change of rows has several plans. Use "
+                "EXPLAIN on a query of the rows"
             )
         return
 
@@ -161,8 +161,8 @@ def insert_several(statement: Statement) -> None:
         name = name_at(cursor.tokens, cursor.at)
         if name is not None and named_table(statement.spark, name.parts) is not None:
             raise UnsupportedFeature(
-                f"{name.text}: FROM … INSERT INTO of a Delta table: use INSERT INTO … SELECT for each table, or a "
-                "transaction of a lake for all of them at once"
+                f"{name.text}: FROM … INSERT INTO of a Delta table is not supported. Use INSERT INTO … SELECT for "
+                "each table, or a transaction of a lake for all of them"
             )
 
 
@@ -234,7 +234,9 @@ def _with_clause(builder: Any, clause: parsed.Clause) -> Any:
         return getattr(builder, method)(condition=clause.condition)
     if clause.values is None:
         if clause.kind == parsed.NOT_MATCHED_BY_SOURCE:
-            raise InvalidArgument("WHEN NOT MATCHED BY SOURCE has no row of the source: name the columns behind SET")
+            raise InvalidArgument(
+                "WHEN NOT MATCHED BY SOURCE has no source row for UPDATE SET *. Name the columns after SET"
+            )
         return getattr(builder, f"{method}All")(condition=clause.condition)
     named = {"set" if clause.action == parsed.UPDATE else "values": clause.values}
     return getattr(builder, method)(condition=clause.condition, **named)
@@ -256,7 +258,9 @@ class _Insert:
     def run(self) -> None:
         given = self._given
         if given.replace_using is not None or given.replace_on is not None:
-            raise UnsupportedFeature("INSERT … REPLACE USING and REPLACE ON: use MERGE, or REPLACE WHERE")
+            raise UnsupportedFeature(
+                "INSERT … REPLACE USING and REPLACE ON are not supported. Use MERGE, or REPLACE WHERE"
+            )
         options: dict[str, Any] = {"mergeSchema": "true"} if given.evolves else {}
         frame = self._rows()
         if given.replace_where is not None:
@@ -305,8 +309,8 @@ class _Insert:
             columns = [*columns, *names[len(columns) :]]
         if len(names) != len(columns):
             raise InvalidArgument(
-                f"{self._named.place.shown}: the rows have {len(names)} columns ({', '.join(names)}), and "
-                f"{len(columns)} are written: {', '.join(columns)}",
+                f"{self._named.place.shown}: the rows have {len(names)} columns ({', '.join(names)}), but the INSERT "
+                f"writes {len(columns)}: {', '.join(columns)}",
                 error_class="DELTA_INSERT_COLUMN_ARITY_MISMATCH",
             )
         return named_by_position(frame, columns, self._schema)
@@ -329,7 +333,8 @@ def partition_values(text: str | None, partition_columns: Sequence[str]) -> dict
         name = cursor.name("a partition column").parts[-1]
         if name.lower() not in known:
             raise InvalidArgument(
-                f"{name} is no column that the table is partitioned by: {', '.join(partition_columns)}",
+                f"{name} is not a partition column of the table. The partition columns are "
+                f"{', '.join(partition_columns)}",
                 error_class="DELTA_NON_PARTITION_COLUMN_SPECIFIED",
             )
         found[known[name.lower()]] = cursor.until(",") if cursor.accept("=") else None
@@ -360,5 +365,5 @@ def _with_defaults(query: str, columns: Sequence[str], defaults: Mapping[str, st
 def _unquoted(name: str) -> str:
     parts = TokenCursor(name, tokens_of(name) or []).name("a column").parts
     if len(parts) != 1:
-        raise InvalidArgument(f"INSERT names columns of the top level, found {name}")
+        raise InvalidArgument(f"INSERT expected the name of a top-level column, found {name}")
     return parts[0]

@@ -76,13 +76,14 @@ def create_table(statement: Statement) -> DataFrame | None:
     if not _is_delta(statement.spark, given):
         if given.like is not None and named_table(statement.spark, given.like.parts) is not None:
             raise UnsupportedFeature(
-                f"{given.table.text}: CREATE TABLE … LIKE a Delta table in another format: Spark's catalog has not all "
-                f"of its columns; say USING {given.provider} AS and a query of {given.like.text} that gives no row"
+                f"{given.table.text}: Spark's catalog does not have all columns of the Delta table {given.like.text} "
+                f"for CREATE TABLE … LIKE. Use USING {given.provider} AS with a query of {given.like.text} that "
+                "returns no rows"
             )
         return None
     if given.refused is not None:
         raise UnsupportedFeature(
-            f"{given.table.text}: {given.refused} … is no part of a Delta table",
+            f"{given.table.text}: Delta tables do not support {given.refused} …",
             error_class="DELTA_OPERATION_NOT_ALLOWED",
         )
     on_delta = statement.on_delta()
@@ -127,15 +128,15 @@ class _Creation:
         if self._entry is not None and given.mode == parsed.CREATE_IF_NOT_EXISTS:
             return nothing(self._spark)
         if self._entry is not None and given.mode == parsed.CREATE:
-            raise TableAlreadyExists(f"{given.table.text} is in the catalog already: REPLACE it, or DROP it first")
+            raise TableAlreadyExists(f"{given.table.text} already exists in the catalog. REPLACE it, or DROP it first")
         if self._entry is not None and not self._entry.is_delta:
             raise InvalidArgument(
-                f"{given.table.text} is in the catalog as {self._entry.provider or 'a view'}: only a Delta table is "
-                "replaced by one"
+                f"{given.table.text} is in the catalog as {self._entry.provider or 'a view'}, and only a Delta table "
+                "can be replaced. DROP it first, or choose another name"
             )
         if self._entry is None and self._path is None and given.mode == parsed.REPLACE:
             raise TableNotFound(
-                f"{given.table.text} is not in the catalog, so it cannot be replaced: CREATE it",
+                f"{given.table.text} is not in the catalog, so it cannot be replaced. CREATE it",
                 error_class="DELTA_CANNOT_REPLACE_MISSING_TABLE",
             )
         if self._path is not None or self._entry is not None:
@@ -166,8 +167,8 @@ class _Creation:
         wanted = [column.name.parts[-1].lower() for column in self._given.columns]
         if wanted and wanted != [name.lower() for name in there.names]:
             raise InvalidArgument(
-                f"{location} is a Delta table with the columns {', '.join(there.names)}, and the statement names "
-                f"{', '.join(wanted)}: leave the columns out",
+                f"{location} is a Delta table with the columns {', '.join(there.names)}, but the statement names "
+                f"{', '.join(wanted)}. Leave the columns out",
                 error_class="DELTA_CREATE_TABLE_SCHEME_MISMATCH",
             )
         register_table(self._spark, self._given.table.parts, to_spark_schema(there), location, self._given.comment)
@@ -234,14 +235,16 @@ class _Creation:
         if existing is not None and given.mode == parsed.CREATE_IF_NOT_EXISTS:
             return
         if existing is not None and given.mode not in _REPLACING:
-            raise TableAlreadyExists(f"{location} is a Delta table already: REPLACE it, or choose another place")
+            raise TableAlreadyExists(f"{location} is already a Delta table. REPLACE it, or choose another location")
         if existing is None:
             require_no_plain_files(table.store)
         self._saved(frame, partial(begin_definition, table, existing))
 
     def _require_no_columns(self) -> None:
         if self._given.columns:
-            raise InvalidArgument(f"{self._given.table.text}: AS a query gives the columns: leave the others out")
+            raise InvalidArgument(
+                f"{self._given.table.text}: the query after AS defines the columns. Leave the column list out"
+            )
 
     def _saved(self, frame: DataFrame, begin: Callable[[TableDefinition], TableTransaction]) -> None:
         given = self._given
@@ -295,7 +298,7 @@ def add_column(builder: DeltaTableBuilder[Any], column: ColumnDefinition) -> Non
     """Add a column from its definition. Raises InvalidArgument, UnsupportedFeature."""
     name = column.name.parts[-1]
     if column.type is None:
-        raise InvalidArgument(f"the column {name} has no type")
+        raise InvalidArgument(f"the column {name} has no type. Add one")
     always: str | IdentityGenerator | None = column.generated
     by_default: IdentityGenerator | None = None
     if column.identity is not None:
@@ -309,7 +312,7 @@ def add_column(builder: DeltaTableBuilder[Any], column: ColumnDefinition) -> Non
 def _partition_names(given: TableCreation) -> tuple[str, ...]:
     for column in given.partitioned_by:
         if len(column.name.parts) != 1:
-            raise InvalidArgument(f"a table is partitioned by columns of the top level, found {column.name.text}")
+            raise InvalidArgument(f"PARTITIONED BY expected a top-level column, found {column.name.text}")
     return tuple(column.name.parts[0] for column in given.partitioned_by)
 
 
@@ -405,7 +408,9 @@ def _persisted(statement: Statement, cursor: TokenCursor) -> DataFrame:
     if in_lake is not None and in_lake.is_certain:
         raise UnsupportedFeature(f"{name.text}: a lake has no views. Create the view in the session's catalog")
     if statement.views:
-        raise InvalidArgument(f"{name.text}: other sessions do not have the frames given here. Create a temporary view")
+        raise InvalidArgument(
+            f"{name.text}: other sessions do not have the DataFrames passed to this statement. Create a temporary view"
+        )
     if statement.first == "CREATE":
         cursor.until("AS")
     cursor.accept("AS")
@@ -423,8 +428,8 @@ def keep_text(statement: Statement) -> DataFrame | None:
     if not names_delta_tables(statement.spark, statement.text, statement.tokens):
         return None
     raise UnsupportedFeature(
-        f"{statement.first} …: Spark keeps the text of this, and cannot read the Delta tables that it names later: "
-        "create a temporary view over them, and name that"
+        f"{statement.first} …: Spark stores this text, and cannot read its Delta tables later. Create a temporary "
+        "view over the tables, and use the view"
     )
 
 
@@ -442,7 +447,8 @@ def cache_table(statement: Statement) -> DataFrame | None:
         if named_table(statement.spark, name.parts) is None:
             return None
         raise UnsupportedFeature(
-            f"CACHE TABLE {name.text}: a Delta table has newer versions: cache a query, CACHE TABLE a_name AS …"
+            f"CACHE TABLE {name.text}: a Delta table can get newer versions, so it is not cached. Cache a query: "
+            "CACHE TABLE a_name AS …"
         )
     query = cursor.rest()
     if not names_delta_tables(statement.spark, query):

@@ -65,8 +65,8 @@ def table(statement: Statement) -> DataFrame | None:
     for word, instead in (("AS JSON", given.as_json), ("PARTITION", given.has_partition)):
         if instead:
             raise UnsupportedFeature(
-                f"{named.place.shown}: DESCRIBE … {word} is not there for Delta tables: DESCRIBE EXTENDED, DESCRIBE "
-                "DETAIL and SHOW PARTITIONS tell as much"
+                f"{named.place.shown}: Delta tables do not support DESCRIBE … {word}. Use DESCRIBE EXTENDED, DESCRIBE "
+                "DETAIL or SHOW PARTITIONS"
             )
     snapshot = named.table._snapshot()
     if given.column is not None:
@@ -130,11 +130,11 @@ def _details(named: NamedTable, snapshot: Snapshot) -> Iterator[tuple[str, str, 
 
 def _of_column(snapshot: Snapshot, path: tuple[str, ...]) -> list[tuple[str, str]]:
     if len(path) != 1:
-        raise InvalidArgument(f"DESCRIBE takes a column of the top level, found {'.'.join(path)}")
+        raise InvalidArgument(f"DESCRIBE expected a top-level column, found {'.'.join(path)}")
     column = snapshot.schema.get(path[0])
     if column is None:
         raise InvalidArgument(
-            f"{snapshot.store.root_url} has no column {path[0]}: it has {', '.join(snapshot.schema.names)}",
+            f"{snapshot.store.root_url} has no column {path[0]}. Its columns are {', '.join(snapshot.schema.names)}",
             error_class="DELTA_COLUMN_NOT_FOUND",
         )
     name, kind, comment = _row(column)

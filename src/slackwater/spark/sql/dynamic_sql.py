@@ -66,7 +66,7 @@ def execute(statement: Statement) -> DataFrame | None:
         return None
     if cursor.peek("INTO"):
         raise UnsupportedFeature(
-            "EXECUTE IMMEDIATE … INTO of a query on a Delta table is not there: SET VAR a = (SELECT …) does it"
+            "EXECUTE IMMEDIATE … INTO does not support a query on a Delta table. Use SET VAR a = (SELECT …)"
         )
     args = _given(statement.spark, cursor.rest()) if cursor.accept("USING") else None
     return statement.spark.sql(text, args)
@@ -80,13 +80,13 @@ def require_no_unseen_truncation(spark: SparkSession, tokens: Sequence[Token], t
     for name in truncated(tokens):
         if name is None:
             raise UnsupportedFeature(
-                "TRUNCATE TABLE names its table by an expression, and whether it is a Delta table cannot be seen: "
-                f"write the name, or use DELETE FROM: {text.strip()[:200]}"
+                "TRUNCATE TABLE names its table by an expression, so Slackwater cannot check for a Delta table. "
+                f"Write the name, or use DELETE FROM: {text.strip()[:200]}"
             )
         if resolve(spark, name.parts) is not None:
             raise UnsupportedFeature(
-                f"{name.text}: TRUNCATE TABLE of a Delta table within another statement is not carried out: make it a "
-                "statement of its own"
+                f"{name.text}: TRUNCATE TABLE of a Delta table cannot run within another statement. Run it as a "
+                "separate statement"
             )
 
 

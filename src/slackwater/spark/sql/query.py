@@ -186,7 +186,8 @@ def _seen(spark: SparkSession, relation: Relation, named: NamedTable) -> _TableU
         return _TableUse(named, frame_of(spark, named, relation.travel))
     if relation.travel is not None:
         raise InvalidArgument(
-            f"{named.place.shown}: a transaction reads one state of its tables: read other times outside of it"
+            f"{named.place.shown}: a transaction reads one version of each table. Read other versions outside of the "
+            "transaction"
         )
     return _TableUse(named)
 
@@ -237,10 +238,10 @@ def _selected(frame: DataFrame, text: str, tokens: Sequence[Token], relation: Re
 def _of_changes(spark: SparkSession, relation: Relation) -> NamedTable:
     arguments = relation.arguments or ()
     if not 2 <= len(arguments) <= 3:
-        raise InvalidArgument(f"{relation.parts[-1]} takes a table, a start and, if wanted, an end: {arguments}")
+        raise InvalidArgument(f"{relation.parts[-1]} expected a table, a start and an optional end, found {arguments}")
     tokens = tokens_of(arguments[0]) or []
     if len(tokens) != 1 or tokens[0].value == tokens[0].raw:
-        raise InvalidArgument(f"{relation.parts[-1]}: the table is a text in quotes, found {arguments[0]}")
+        raise InvalidArgument(f"{relation.parts[-1]} expected the table as a quoted text, found {arguments[0]}")
     parts = ("delta", tokens[0].value) if _function(relation) == _CHANGES_BY_PATH else parts_of(tokens[0].value)
     return required_table(spark, parts)
 

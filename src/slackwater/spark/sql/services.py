@@ -47,7 +47,7 @@ def restore(statement: Statement) -> DataFrame:
         return named.table.restoreToTimestamp(options["timestampAsOf"])
     version = str(options["versionAsOf"])
     if not version.isdigit():
-        raise InvalidArgument(f"RESTORE … VERSION AS OF takes the number of a version, found {version}")
+        raise InvalidArgument(f"RESTORE … VERSION AS OF expected a version number, found {version}")
     return named.table.restoreToVersion(int(version))
 
 
@@ -77,8 +77,8 @@ def reorg(statement: Statement) -> DataFrame:
     named = required(statement, given.target)
     if given.upgrade is not None:
         raise UnsupportedFeature(
-            f"{named.place.shown}: REORG … APPLY ({given.upgrade}) is not there: files are not rewritten for Iceberg; "
-            "APPLY (PURGE) rewrites those of which rows are deleted"
+            f"{named.place.shown}: REORG … APPLY ({given.upgrade}) is not supported, because Slackwater does not "
+            "rewrite files for Iceberg. APPLY (PURGE) rewrites files with deleted rows"
         )
     builder = named.table.reorg()
     return (builder if given.where is None else builder.where(given.where)).applyPurge()
@@ -98,14 +98,14 @@ def refresh(statement: Statement) -> DataFrame | None:
 
 _LOAD = ("LOAD", "DATA")
 _REFUSED: dict[tuple[str, ...], str] = {
-    _LOAD: "INSERT INTO … SELECT, from the files as a table of their format",
-    ("ANALYZE", "TABLE"): "the log has the statistics of its files",
-    ("MSCK", "REPAIR", "TABLE"): "the log names the files of all its partitions",
-    ("MSCK", "TABLE"): "the log names the files of all its partitions",
-    ("FSCK", "REPAIR", "TABLE"): "RESTORE TABLE … TO VERSION AS OF a version whose files are there, with "
+    _LOAD: "Use INSERT INTO … SELECT from the files, read as a table of their format",
+    ("ANALYZE", "TABLE"): "The log already contains the statistics of the files",
+    ("MSCK", "REPAIR", "TABLE"): "The log already names the files of all partitions",
+    ("MSCK", "TABLE"): "The log already names the files of all partitions",
+    ("FSCK", "REPAIR", "TABLE"): "Use RESTORE TABLE … TO VERSION AS OF a version with existing files, with "
     "spark.sql.files.ignoreMissingFiles",
-    ("UNCACHE", "TABLE", "IF", "EXISTS"): "it is not cached: .unpersist() the DataFrame that was",
-    ("UNCACHE", "TABLE"): "it is not cached: .unpersist() the DataFrame that was",
+    ("UNCACHE", "TABLE", "IF", "EXISTS"): "The table is not cached. Call .unpersist() on the cached DataFrame",
+    ("UNCACHE", "TABLE"): "The table is not cached. Call .unpersist() on the cached DataFrame",
 }
 
 
@@ -124,7 +124,7 @@ def refused(statement: Statement) -> DataFrame | None:
     if resolve(statement.spark, name.parts) is None:
         return None
     raise UnsupportedFeature(
-        f"{name.text}: {' '.join(words)} is no statement of Delta tables: {_REFUSED[words]}",
+        f"{name.text}: Delta tables do not support {' '.join(words)}. {_REFUSED[words]}",
         error_class="DELTA_OPERATION_NOT_ALLOWED",
     )
 

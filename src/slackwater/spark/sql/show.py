@@ -99,7 +99,7 @@ def partitions(statement: Statement) -> DataFrame | None:
     names = snapshot.metadata.partition_columns
     if not names:
         raise InvalidArgument(
-            f"{named.place.shown} is not partitioned: SHOW PARTITIONS is for tables that are",
+            f"{named.place.shown} is not partitioned. SHOW PARTITIONS needs a partitioned table",
             error_class="DELTA_SHOW_PARTITION_IN_NON_PARTITIONED_TABLE",
         )
     spec = cursor.group() if cursor.accept("PARTITION") else None

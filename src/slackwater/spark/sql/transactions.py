@@ -15,7 +15,9 @@ from slackwater.sql.lexer import SqlName, TokenCursor, name_at
 from slackwater.sql.parameters import with_literals
 
 _CONTROL = ("OPTIMISTIC", "LOCKING")
-_ENDED_BY_ERROR = "a statement of the transaction failed, and it was rolled back: nothing of it was committed"
+_ENDED_BY_ERROR = (
+    "A statement of the transaction failed, and the transaction was rolled back. Nothing of it was committed"
+)
 
 
 def use(statement: Statement) -> DataFrame | None:
@@ -55,7 +57,7 @@ def of_namespace(statement: Statement) -> DataFrame | None:
         return None
     if is_dropped and (found := tables_of(lake, ".".join(name.parts[1:]))):
         raise OperationNotAllowed(
-            f"{name.text} has tables ({', '.join(found[:5])}{', …' if len(found) > 5 else ''}): DROP TABLE them first"
+            f"{name.text} has tables ({', '.join(found[:5])}{', …' if len(found) > 5 else ''}). DROP TABLE them first"
         )
     return nothing(statement.spark)
 
@@ -109,7 +111,7 @@ def _all_or_nothing(statement: Statement, cursor: TokenCursor) -> DataFrame:
 def _begin(statement: Statement, cursor: TokenCursor) -> None:
     names = SessionNames.of(statement.spark)
     if names.open_transaction is not None:
-        raise OperationNotAllowed("a transaction is open in this session already: COMMIT or ROLLBACK it first")
+        raise OperationNotAllowed("a transaction is already open in this session. COMMIT or ROLLBACK it first")
     lake = _lake_of(names, cursor)
     cursor.done()
     settings, names.settings = dict(names.settings), {}
@@ -123,14 +125,14 @@ def _lake_of(names: SessionNames, cursor: TokenCursor) -> AttachedLake:
         name = cursor.name("the name of a lake").parts[0]
         lake = names.lake(name)
         if lake is None:
-            raise InvalidArgument(f"no lake is attached as {name}: lake.attach(spark, {name!r})")
+            raise InvalidArgument(f"no lake is attached as {name}. Call lake.attach(spark, {name!r})")
         return lake
     if names.current_lake is not None:
         return names.current_lake
     if len(set(map(id, names.lakes.values()))) == 1:
         return next(iter(names.lakes.values()))
     raise InvalidArgument(
-        "a transaction is of one lake: attach it, lake.attach(spark, 'lake'), and choose it, USE lake, or say "
+        "BEGIN TRANSACTION needs one lake. Attach it by lake.attach(spark, 'lake'), and choose it by USE lake, or by "
         "BEGIN TRANSACTION ON lake"
     )
 
@@ -156,11 +158,11 @@ def _ended(statement: Statement, word: str) -> DataFrame:
 def _end(names: SessionNames, word: str, spark: SparkSession) -> DataFrame:
     ended = names.transaction
     if ended is None or not ended.is_open:
-        reason = _ENDED_BY_ERROR if ended is not None else "BEGIN TRANSACTION starts one"
+        reason = _ENDED_BY_ERROR if ended is not None else "Start one with BEGIN TRANSACTION"
         names.transaction = names.transaction_lake = None
         if ended is not None and word == "ROLLBACK":
             return nothing(spark)
-        raise OperationNotAllowed(f"no transaction is open in this session: {reason}")
+        raise OperationNotAllowed(f"no transaction is open in this session. {reason}")
     names.transaction = names.transaction_lake = None
     if word == "COMMIT":
         ended.commit()
@@ -180,9 +182,9 @@ def set_transaction(statement: Statement) -> DataFrame | None:
         return None
     names = SessionNames.of(statement.spark)
     if not names.lakes:
-        raise InvalidArgument("SET TRANSACTION is about a lake's transactions: attach one, lake.attach(spark, 'lake')")
+        raise InvalidArgument("SET TRANSACTION needs an attached lake. Attach one: lake.attach(spark, 'lake')")
     if names.open_transaction is not None:
-        raise OperationNotAllowed("a transaction is open: SET TRANSACTION goes before BEGIN TRANSACTION")
+        raise OperationNotAllowed("a transaction is open. Run SET TRANSACTION before BEGIN TRANSACTION")
     found: dict[str, Any] = {}
     while not cursor.is_done:
         cursor.accept(",")

@@ -154,7 +154,7 @@ def _key(spark: SparkSession, name: str) -> str:
 def reading(name: str) -> Iterator[None]:
     """Mark the view `name` as being read within the block. Raises InvalidArgument if the view is already being read."""
     if name in _being_read.get():
-        raise InvalidArgument(f"the view {name} reads itself, by way of other views: create it anew")
+        raise InvalidArgument(f"the view {name} reads itself through other views. Recreate it")
     token = _being_read.set(_being_read.get() | {name})
     try:
         yield
