@@ -130,7 +130,7 @@ def test_a_view_names_tables_by_path_version_and_new_columns(
     }
     for query, expected in queries.items():
         if is_connect(spark):
-            with pytest.raises(UnsupportedFeature, match="through Spark Connect a view names tables of the catalog"):
+            with pytest.raises(UnsupportedFeature, match="through Spark Connect, a view can use only tables"):
                 spark.sql(f"CREATE OR REPLACE VIEW v AS {query}")
             assert not spark.catalog.tableExists("v")
             continue

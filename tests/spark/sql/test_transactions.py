@@ -260,7 +260,7 @@ def test_a_table_of_a_lake_is_dropped(spark: SparkSession, lake: slackwater.Lake
     elsewhere_at = tmp_path / "external"
     spark.sql(f"CREATE TABLE lake.external LOCATION '{elsewhere_at}' AS SELECT 1 AS id")
     spark.sql("BEGIN TRANSACTION ON lake")
-    with pytest.raises(UnsupportedFeature, match="outside of transactions"):
+    with pytest.raises(UnsupportedFeature, match="a transaction cannot create, replace or drop"):
         spark.sql("DROP TABLE lake.stock")
     spark.sql("ROLLBACK")
     spark.sql("DROP TABLE lake.stock")

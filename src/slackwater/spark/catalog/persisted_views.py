@@ -146,8 +146,8 @@ def _require_same_settings(spark: SparkSession, view: StoredView) -> None:
     for key, value in captured.items():
         if key.startswith(_MEANINGS) and (now := str(spark.conf.get(key))).lower() != value.lower():
             raise UnsupportedFeature(
-                f"{view.entry.text}: the view was created with {key}={value}, and this session has {now}. Through "
-                f"Spark Connect a view over Delta tables needs the settings of its creation: set {key} to {value}"
+                f"{view.entry.text}: the view was created with {key}={value}, but this session has {now}. Set {key} "
+                f"to {value}: through Spark Connect, a view over Delta tables needs the settings of its creation"
             )
 
 
@@ -164,9 +164,9 @@ def create(spark: SparkSession, text: str, name: Sequence[str], query: str, star
         return
     if is_connect(spark):
         raise UnsupportedFeature(
-            f"{'.'.join(name)}: through Spark Connect a view names tables of the catalog, at their newest version and "
-            "by columns that the catalog has known since the table was created. Create this view in a classic session, "
-            "or create a temporary view"
+            f"{'.'.join(name)}: through Spark Connect, a view can use only tables of the catalog at their newest "
+            "version, with the columns known to the catalog. Create this view in a classic session, or create a "
+            "temporary view"
         )
     # Spark cannot read a table by its path or version, so create the view of a stand-in query, then replace its text.
     columns = [frame._jdf.schema().apply(at) for at in range(len(frame.columns))]

@@ -61,7 +61,7 @@ def _provider() -> Any:
 
     says = (
         f"this statement names a Delta table {UNSEEN} (a permanent view, dynamic SQL, a name in a variable, a session "
-        "that is not enabled): name the table in the statement itself, or read it with spark.table"
+        "that is not enabled). Name the table in the statement itself, or read it with spark.table"
     )
 
     class DeltaProvider(DataSource):

@@ -27,8 +27,8 @@ def catalog_name(spark: SparkSession, parts: Sequence[str]) -> tuple[str, str]:
         given = given[1:]
     if len(given) > 2:
         raise InvalidArgument(
-            f"{'.'.join(parts)}: the session's catalog has names of two parts, database.table; lakes are named once "
-            'they are attached: lake.attach(spark, "lake")'
+            f"{'.'.join(parts)}: names in the session's catalog have two parts, database.table. For a table of a "
+            'lake, attach the lake first: lake.attach(spark, "lake")'
         )
     return (given[0], given[1]) if len(given) == 2 else (current_database(spark), given[0])
 
@@ -56,7 +56,7 @@ def register_table(
     plain_sql(spark, f"CREATE TABLE {name} ({columns}) USING delta{place}{said}")
     entry = entry_of(spark, (SPARK_CATALOG, database, table))
     if entry is None or entry.location is None:
-        raise InvalidArgument(f"{name}: Spark's catalog did not take the table")
+        raise InvalidArgument(f"{name}: Spark's catalog did not store the table")
     return entry
 
 

@@ -43,8 +43,8 @@ class LakeName:
         """Raise UnsupportedFeature if a transaction of the lake is open in the session."""
         if self.transaction is not None:
             raise UnsupportedFeature(
-                f"{self.attached}.{self.name}: tables of a lake are created, replaced and dropped outside of "
-                "transactions: COMMIT or ROLLBACK first"
+                f"{self.attached}.{self.name}: a transaction cannot create, replace or drop tables of a lake. COMMIT "
+                "or ROLLBACK first"
             )
 
     def table(self) -> Any:
@@ -146,7 +146,7 @@ def resolve(spark: SparkSession, parts: Sequence[str]) -> ResolvedTable | None:
             return ResolvedTable(tuple(parts), in_lake.lake.location(in_lake.name), in_lake=in_lake)
         if in_lake.is_certain:
             raise TableNotFound(
-                f"the lake {in_lake.attached} has no table {in_lake.name}: SHOW TABLES IN {in_lake.attached}"
+                f"the lake {in_lake.attached} has no table {in_lake.name}. Run SHOW TABLES IN {in_lake.attached}"
             )
     entry = entry_of(spark, parts)
     if entry is None or not entry.is_delta or entry.location is None:
@@ -161,7 +161,7 @@ def require(spark: SparkSession, parts: Sequence[str]) -> ResolvedTable:
     found = resolve(spark, parts)
     if found is None:
         raise TableNotFound(
-            f"{'.'.join(parts)} is not a Delta table: the session's catalog has no table of that name and format; "
-            "tables are also named delta.`/path`, and lake.table once the lake is attached"
+            f"{'.'.join(parts)} is not a Delta table: the session's catalog has no table of that name and format. "
+            "Other names of tables are delta.`/path`, and lake.table after the lake is attached"
         )
     return found

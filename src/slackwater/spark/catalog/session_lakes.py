@@ -121,14 +121,14 @@ def session_key(spark: SparkSession) -> str:
 def attach(spark: SparkSession, lake: AttachedLake, name: str) -> None:
     """Add `name` for `lake` to the session's names. Raises InvalidArgument for an invalid name or one in use."""
     if not isinstance(name, str) or not name or "." in name or "`" in name:
-        raise InvalidArgument(f"a lake is attached by a name without dots and quotes, found {name!r}")
+        raise InvalidArgument(f"the name of a lake must be a text without dots and quotes, found {name!r}")
     if name.lower() == SPARK_CATALOG:
-        raise InvalidArgument(f"{SPARK_CATALOG} is the name of Spark's own catalog: attach the lake by another one")
+        raise InvalidArgument(f"{SPARK_CATALOG} is the name of Spark's own catalog. Attach the lake by another name")
     with _lock:
         names = _known.setdefault(session_key(spark), SessionNames())
         there = names.lake(name)
         if there is not None and there is not lake:
-            raise InvalidArgument(f"another lake is attached as {name}: detach that first, or choose another name")
+            raise InvalidArgument(f"another lake is attached as {name}. Detach it first, or choose another name")
         names.lakes[name.lower()] = lake
 
 
@@ -139,7 +139,7 @@ def detach(spark: SparkSession, lake: AttachedLake) -> None:
         if names is None:
             return
         if names.open_transaction is not None and names.transaction_lake is lake:
-            raise OperationNotAllowed("a transaction of the lake is open in this session: COMMIT or ROLLBACK first")
+            raise OperationNotAllowed("a transaction of the lake is open in this session. COMMIT or ROLLBACK first")
         names.drop(lake)
         if not names.lakes:
             del _known[session_key(spark)]
