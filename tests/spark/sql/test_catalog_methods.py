@@ -68,7 +68,7 @@ def test_a_table_is_created_with_its_log(spark: SparkSession, db: str, tmp_path:
 def test_what_is_kept_of_a_table_needs_no_refresh_and_no_cache(spark: SparkSession, people: str) -> None:
     spark.catalog.refreshTable(people)
     assert spark.catalog.isCached(people) is False
-    with pytest.raises(UnsupportedFeature, match=r"cacheTable\('people'\).*cache a frame"):
+    with pytest.raises(UnsupportedFeature, match=r"cacheTable\('people'\).*Cache a DataFrame"):
         spark.catalog.cacheTable("people")
     with pytest.raises(UnsupportedFeature, match="recoverPartitions"):
         spark.catalog.recoverPartitions("people")

@@ -41,7 +41,7 @@ def test_a_table_of_the_catalog_is_created_and_filled(spark: SparkSession, sourc
         again = stream.writeStream.option("checkpointLocation", str(tmp_path / "check")).trigger(availableNow=True)
         finished(again.toTable("default.streamed"))
         assert rows(spark.table("streamed"))[2:] == [(3, "c")]
-        with pytest.raises(errors.InvalidArgument, match="leave the path out"):
+        with pytest.raises(errors.InvalidArgument, match="Leave the option out"):
             writer(stream, tmp_path / "check").toTable("streamed", path=str(tmp_path / "elsewhere"))
     finally:
         spark.sql("DROP TABLE IF EXISTS streamed")

@@ -26,9 +26,9 @@ from slackwater.sql.parameters import text_literal
 
 _NOTHING_TO_DO = ("refreshTable",)
 _REFUSED = {
-    "cacheTable": "a Delta table has newer versions: cache a frame of it, spark.table(name).cache()",
-    "analyzeTable": "the log has the statistics of its files",
-    "recoverPartitions": "the log names the files of all its partitions",
+    "cacheTable": "A table can get newer versions. Cache a DataFrame of it: spark.table(name).cache()",
+    "analyzeTable": "The log already contains the statistics of the files",
+    "recoverPartitions": "The log already names the files of all partitions",
 }
 
 
@@ -177,7 +177,7 @@ def _refusing(method: str, reason: str) -> Callable[..., Any]:
     def refuse(original: Any, self: Any, tableName: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N803
         named = _named(self, tableName)
         if named is not None:
-            raise UnsupportedFeature(f"catalog.{method}({named.place.shown!r}): {reason}")
+            raise UnsupportedFeature(f"catalog.{method}({named.place.shown!r}) does not support Delta tables. {reason}")
         return original(tableName, *args, **kwargs)
 
     return refuse

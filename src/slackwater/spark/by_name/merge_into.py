@@ -68,7 +68,7 @@ class _Clause:
         """Set every column to the frame's."""
         if self._kind == "NotMatchedBySource":
             raise UnsupportedFeature(
-                "whenNotMatchedBySource has no row of the source to update all columns from: name them, update({...})"
+                "whenNotMatchedBySource has no source row for updateAll. Name the columns: update({...})"
             )
         return self._done("UpdateAll")
 
@@ -91,6 +91,6 @@ class _Clause:
     def _done(self, action: str, **given: Any) -> MergeIntoWriter:
         method = getattr(self._writer._builder, f"when{self._kind}{action}", None)
         if method is None:
-            raise UnsupportedFeature(f"when{self._kind}: {action} is no action of this clause")
+            raise UnsupportedFeature(f"when{self._kind} does not support {action}")
         self._writer._builder = method(condition=self._condition, **given)
         return self._writer

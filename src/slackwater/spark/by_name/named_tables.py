@@ -91,7 +91,7 @@ def save_as_table(
         return
     require_same(entry, name, location)
     if mode.lower() in ("error", "errorifexists"):
-        raise TableAlreadyExists(f"{name} is in the catalog already: use mode append or overwrite")
+        raise TableAlreadyExists(f"{name} already exists in the catalog. Use mode append or overwrite")
     save(frame, str(entry.location), mode, partition_by, options, cluster_by, assigns)
 
 
@@ -104,8 +104,8 @@ def insert_into(frame: DataFrame, name: str, overwrite: bool, options: Mapping[s
     schema = named.table._snapshot().schema
     if len(schema) != len(frame.columns):
         raise InvalidArgument(
-            f"{name} has {len(schema)} columns, and the rows to insert have {len(frame.columns)}: insertInto goes by "
-            "their order"
+            f"{name} has {len(schema)} columns, but the rows to insert have {len(frame.columns)}. Pass the table's "
+            "columns in their order, because insertInto matches by position"
         )
     rows = named_by_position(frame, schema.names, schema)
     named.table._write(rows, "overwrite" if overwrite else "append", options)
@@ -123,7 +123,9 @@ def _save_in_lake(
     if name.is_there and mode.lower() == "ignore":
         return
     if name.is_there and mode.lower() in ("error", "errorifexists"):
-        raise TableAlreadyExists(f"the lake {name.attached} has a table {name.name}: use mode append or overwrite")
+        raise TableAlreadyExists(
+            f"the lake {name.attached} already has a table {name.name}. Use mode append or overwrite"
+        )
     if not name.is_there:
         name.require_no_transaction()
         lake: Any = name.lake
@@ -137,7 +139,7 @@ def require_same(entry: CatalogEntry, name: str, location: str | None) -> None:
     """Raise InvalidArgument if the entry is not a Delta table, or if `location` is not the table's."""
     if not entry.is_delta or entry.location is None:
         raise InvalidArgument(
-            f"{name} is in the catalog as {entry.provider or 'a view'}, not as a Delta table: choose another name"
+            f"{name} is in the catalog as {entry.provider or 'a view'}, not as a Delta table. Choose another name"
         )
     if location is not None and location.rstrip("/") != entry.location.rstrip("/"):
-        raise InvalidArgument(f"{name} is at {entry.location}, and the option path says {location}: leave the path out")
+        raise InvalidArgument(f"{name} is at {entry.location}, but the option path is {location}. Leave the option out")

@@ -112,12 +112,12 @@ def _creates_delta(spark: SparkSession, request: _Request, parts: tuple[str, ...
 def _create(frame: DataFrame, request: _Request, what: str) -> None:
     if request.partition_by is None:
         raise UnsupportedFeature(
-            f"{request.name}: Delta tables are partitioned by columns, not by what is made of them"
+            f"{request.name}: Delta tables are partitioned by columns, not by expressions. Partition by a column"
         )
     spark = frame.sparkSession
     is_there = _is_there(spark, request.name)
     if what == "replace" and not is_there:
-        raise TableNotFound(f"{request.name} is not there, so it cannot be replaced: create it")
+        raise TableNotFound(f"{request.name} does not exist, so it cannot be replaced. Create it first")
     options, mode = dict(request.options), "error"
     if is_there and what != "create":
         mode = "overwrite"
@@ -148,7 +148,8 @@ def _write(frame: DataFrame, named: NamedTable, request: _Request, what: str, co
     elif not _is_true(condition):
         if not isinstance(condition, str):
             raise InvalidArgument(
-                f"{request.name}: overwrite takes SQL text, as in overwrite(\"day = '2026-01-01'\"), or F.lit(True)"
+                f'{request.name}: the condition of overwrite is not SQL text. Pass a text such as overwrite("day = '
+                "'2026-01-01'\"), or F.lit(True)"
             )
         options["replaceWhere"] = condition
     named.table._write(frame, "overwrite", options)
