@@ -74,7 +74,7 @@ WRONG_COLUMNS: dict[str, tuple[Callable[[DeltaTable], None], str]] = {
     "not null": (lambda t: t.addColumns(struct("x INT NOT NULL")), "NOT NULL"),
     "illegal name": (lambda t: t.addColumns(struct("`x y` INT")), "columnMapping"),
     "after nothing": (lambda t: t.addColumns(struct("x INT"), after="none"), "none"),
-    "first and after": (lambda t: t.addColumns(struct("x INT"), after="id", first=True), "not both"),
+    "first and after": (lambda t: t.addColumns(struct("x INT"), after="id", first=True), "both set"),
     "into no struct": (lambda t: t.addColumns(struct("x INT"), parent="id"), "struct"),
     "into nothing": (lambda t: t.addColumns(struct("x INT"), parent="none"), "none"),
     "parent of no kind": (lambda t: t.addColumns(struct("x INT"), parent=3), "text"),  # type: ignore[arg-type]

@@ -151,7 +151,7 @@ class TableAlterations:
         """
         position = _position(after, first)
         if position is None:
-            raise InvalidArgument("say where the column is to stand: first=True, or after='another'")
+            raise InvalidArgument("the new position of the column is missing. Pass first=True, or after='another'")
         path = path_argument(col)
         self._change_column(path, lambda s: move_column(s.configuration, path, position), position)
 
@@ -494,8 +494,8 @@ class TableAlterations:
             found = frame.filter(~F.coalesce(check.holds, F.lit(False))).limit(1).collect()
         if found:
             raise InvariantViolationException(
-                f"{snapshot.store.root_url}: {check.says} is broken by a row of the table already: "
-                f"{found[0].asDict(recursive=True)}; fix the rows first",
+                f"{snapshot.store.root_url}: a row of the table already violates {check.says}: "
+                f"{found[0].asDict(recursive=True)}. Fix the rows first",
                 error_class="DELTA_NEW_NOT_NULL_VIOLATION"
                 if check.error_class == NOT_NULL_VIOLATED
                 else "DELTA_NEW_CHECK_CONSTRAINT_VIOLATION",
@@ -509,7 +509,7 @@ def path_argument(name: Any) -> ColumnPath:
 
 def _position(after: str | None, first: bool) -> ColumnPosition | None:
     if first and after is not None:
-        raise InvalidArgument("give first or after, not both")
+        raise InvalidArgument("first and after are both set. Pass only one of them")
     if after is not None:
         return ColumnPosition(text_argument("after", after))
     return ColumnPosition() if first else None

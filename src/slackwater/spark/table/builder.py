@@ -279,7 +279,7 @@ class DeltaTableBuilder(Generic[T]):
             return self._execute_named(self._name)
         if self._path is None:
             raise InvalidArgument(
-                "say where the table is to be: location(path), or tableName(name)",
+                "the table has no location. Call location(path), or tableName(name)",
                 error_class="DELTA_CREATE_TABLE_MISSING_TABLE_NAME_OR_LOCATION",
             )
         return self._executed(self._path)
@@ -295,7 +295,9 @@ class DeltaTableBuilder(Generic[T]):
         entry = entry_of(self._spark, name)
         if entry is not None:
             if not entry.is_delta or entry.location is None:
-                raise InvalidArgument(f"{'.'.join(name)} is in the catalog already, and not as a Delta table")
+                raise InvalidArgument(
+                    f"{'.'.join(name)} is already in the catalog, but not as a Delta table. Choose another name"
+                )
             return self._executed(entry.location)
         if self._mode.if_missing == "error":
             raise TableNotFound(
@@ -413,7 +415,9 @@ def _as_of_nobody(schema: StructType) -> StructType:
 def require_place(name: str, there: str, location: str | None) -> None:
     """Raise InvalidArgument for a replacement of the table `name`, located at `there`, at another `location`."""
     if location is not None and parse_location(location) != parse_location(there):
-        raise InvalidArgument(f"{name} is at {there}, and {location} is another place: a table is replaced where it is")
+        raise InvalidArgument(
+            f"{name} is at {there}, not at {location}. A replaced table stays at its location: leave the location out"
+        )
 
 
 def require_empty(store: ObjectStore) -> None:
@@ -421,8 +425,8 @@ def require_empty(store: ObjectStore) -> None:
     for meta in store.list_from("", recursive=True):
         if not any(part.startswith(("_", ".")) for part in meta.path.split("/")):
             raise InvalidArgument(
-                f"{store.root_url} is not empty, and no Delta table: it holds {meta.path}; create the table in an "
-                "empty directory, or make Parquet files a table with DeltaTable.convertToDelta",
+                f"{store.root_url} is not empty and is not a Delta table: it contains {meta.path}. Create the table "
+                "in an empty directory, or convert Parquet files with DeltaTable.convertToDelta",
                 error_class="DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION",
             )
 
@@ -432,7 +436,7 @@ def _generation(
 ) -> dict[str, Any]:
     if always is not None and by_default is not None:
         raise InvalidArgument(
-            f"column {column.name}: give generatedAlwaysAs or generatedByDefaultAs, not both",
+            f"column {column.name}: generatedAlwaysAs and generatedByDefaultAs are both set. Set only one of them",
             error_class="DELTA_IDENTITY_COLUMNS_WITH_GENERATED_EXPRESSION",
         )
     if isinstance(always, str):

@@ -92,7 +92,7 @@ class TableChanges:
         if source is None:
             raise ValueError("'source' in merge cannot be None")
         if not isinstance(source, DataFrame):
-            hint = ": give its toDF()" if isinstance(source, TableChanges) else ""
+            hint = ". Pass its toDF()" if isinstance(source, TableChanges) else ""
             raise TypeError(f"Type of 'source' in merge must be DataFrame, found to be {type(source)}{hint}")
         if condition is None:
             raise ValueError("'condition' in merge cannot be None")

@@ -121,7 +121,8 @@ def _utc(spark: SparkSession, expression: str, said: str = "") -> str:
     micros = plain_sql(spark, f"SELECT unix_micros({expression})").collect()[0][0]
     if micros is None:
         raise InvalidArgument(
-            f"{said or expression} is no time to travel to: it is NULL", error_class="DELTA_TIMESTAMP_INVALID"
+            f"{said or expression} is NULL, not a time for time travel. Use an expression with a value",
+            error_class="DELTA_TIMESTAMP_INVALID",
         )
     found = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc) + dt.timedelta(microseconds=micros)
     return found.isoformat()
@@ -149,8 +150,8 @@ def clone_source(spark: SparkSession, parts: Sequence[str], travel: Travel | Non
     """
     if len(parts) == 2 and parts[0].lower() in _OTHER_FORMATS and named_table(spark, parts) is None:
         raise UnsupportedFeature(
-            f"{parts[0]}.`{parts[1]}`: only Delta tables are cloned: CONVERT TO DELTA makes one of a directory of "
-            "Parquet files, CREATE TABLE … AS SELECT of all else",
+            f"{parts[0]}.`{parts[1]}`: only Delta tables can be cloned. Convert a directory of Parquet files with "
+            "CONVERT TO DELTA, or copy other formats with CREATE TABLE … AS SELECT",
             error_class="DELTA_CLONE_UNSUPPORTED_SOURCE",
         )
     source = required_table(spark, parts).table

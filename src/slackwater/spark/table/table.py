@@ -210,7 +210,7 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         wrong = [key for key in conf if not key.startswith(("fs.", "dfs."))]
         if wrong:
             raise InvalidArgument(
-                f"hadoopConf takes keys that start with fs. or dfs., found {wrong}",
+                f"hadoopConf keys must start with fs. or dfs., found {wrong}",
                 error_class="DELTA_TABLE_FOR_PATH_UNSUPPORTED_HADOOP_CONF",
             )
         table = table_at(sparkSession, path, Options(conf))
@@ -515,7 +515,7 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
 def _session(given: SparkSession | None) -> SparkSession:
     session = given or SparkSession.getActiveSession()
     if session is None:
-        raise InvalidArgument("there is no active Spark session: give one")
+        raise InvalidArgument("there is no active Spark session. Pass one")
     require_running(session)
     return session
 
