@@ -91,12 +91,14 @@ def enable(spark: Any = _ACTIVE, lake: Lake | None = None) -> Any:
     elif isinstance(spark, type) or not (_is_builder(spark) or hasattr(spark, "createDataFrame")):
         found = "None" if spark is None else f"{type(spark)}"
         raise WrongArgumentType(
-            f"enable takes a Spark session, the builder of one, or nothing, found {found}. Call enable() for the "
-            "active session."
+            f"enable expected a Spark session, the builder of one, or no argument, found {found}. Call enable() for "
+            "the active session"
         )
     if _is_builder(spark):
         if lake is not None:
-            raise InvalidArgument("a lake is attached to a session: enable(builder.getOrCreate(), lake=lake)")
+            raise InvalidArgument(
+                "a lake is attached to a session, not to a builder. Call enable(builder.getOrCreate(), lake=lake)"
+            )
         _extend_process()
         return spark
     if spark is not None:
@@ -107,7 +109,9 @@ def enable(spark: Any = _ACTIVE, lake: Lake | None = None) -> Any:
         _attend(session)
     if lake is not None:
         if session is None:
-            raise InvalidArgument("a lake is attached to a session: give one, enable(spark, lake=lake)")
+            raise InvalidArgument(
+                "a lake is attached to a session, and no session is active. Call enable(spark, lake=lake)"
+            )
         lake.attach(session)
     return session
 
@@ -116,7 +120,8 @@ def _require_meant(spark: SparkSession) -> None:
     require_running(spark)
     if opts_out(spark):
         raise InvalidArgument(
-            f"the session has {ENABLED} = false, so Slackwater leaves it alone: unset that, or enable another session"
+            f"the session has {ENABLED} = false, so Slackwater does not change it. Unset this setting, or enable "
+            "another session"
         )
 
 
@@ -331,7 +336,7 @@ def _complete(writer: Any, mode: str | None, partition_by: Any) -> Request:
     request = request_of(writer)
     if request.buckets is not None:
         raise InvalidArgument(
-            f"Delta tables have no buckets: leave {request.buckets} out, or use clusterBy",
+            f"Delta tables have no buckets. Leave {request.buckets} out, or use clusterBy",
             error_class="DELTA_OPERATION_NOT_ALLOWED",
         )
     if partition_by is not None:

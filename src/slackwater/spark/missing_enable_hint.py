@@ -18,8 +18,8 @@ _READERS_AND_WRITERS = ("pyspark.sql.readwriter", "pyspark.sql.connect.readwrite
 _UNKNOWN = ("DATA_SOURCE_NOT_FOUND", "DATA_SOURCE_NOT_EXIST", "UNSUPPORTED_DATA_SOURCE_SAVE_MODE")
 _DELTA = ("data source: delta", "data source 'delta'", 'data source "delta"')
 _FORGOTTEN = (
-    'format("delta") is not known to this Spark session: call slackwater.enable(spark) once before it is used (where '
-    "spark.slackwater.enabled is false, Slackwater leaves the session alone)"
+    'this Spark session does not know format("delta"). Call slackwater.enable(spark) before its first use. If '
+    "spark.slackwater.enabled is false, Slackwater does not change the session"
 )
 
 

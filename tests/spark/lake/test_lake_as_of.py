@@ -146,7 +146,7 @@ def test_what_cannot_be_is_refused(lake: slackwater.Lake) -> None:
     past = lake.as_of(START_MS + 15_000)
     with pytest.raises(TableNotFound, match="there is no table named 'nope'"):
         past.table("nope")
-    with pytest.raises(InvalidArgument, match="is of one version already: leave out versionAsOf"):
+    with pytest.raises(InvalidArgument, match=r"already has a version\. Leave out versionAsOf"):
         past.table("stock").toDF(versionAsOf=0)
     with pytest.raises(TimestampOutOfRange, match="has not come yet"):
         lake.as_of(START_MS + 30_001)

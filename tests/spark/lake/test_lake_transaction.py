@@ -262,7 +262,7 @@ def test_a_table_in_it_is_of_one_version(spark: SparkSession, lake: slackwater.L
     with lake.transaction(spark) as tx:
         stock = tx.table("stock")
         for read in (stock.toDF, partial(stock.where, "true")):
-            with pytest.raises(InvalidArgument, match=f"is of one version already: leave out {next(iter(option))}"):
+            with pytest.raises(InvalidArgument, match=rf"already has a version\. Leave out {next(iter(option))}"):
                 read(**option)
 
 

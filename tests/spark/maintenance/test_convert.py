@@ -135,7 +135,7 @@ def test_properties_of_the_session_are_the_tables(spark: SparkSession, tmp_path:
     [
         ("some.table", None, errors.UnsupportedFeature, "write parquet"),
         ("iceberg.`/x`", None, errors.UnsupportedFeature, "write parquet"),
-        ("parquet.`{path}`", "p INT,,", errors.InvalidArgument, "no data type"),
+        ("parquet.`{path}`", "p INT,,", errors.InvalidArgument, "not a data type"),
         ("parquet.`{path}`", 5, errors.InvalidArgument, "partitionSchema must be"),
         ("parquet.`{path}`", None, errors.InvalidArgument, r"names partition columns \['p'\]"),
         ("parquet.`{path}/nowhere`", None, errors.InvalidArgument, "there is no Parquet file"),

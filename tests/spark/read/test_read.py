@@ -249,7 +249,7 @@ def test_an_empty_table_has_columns_and_no_rows(spark: SparkSession, tmp_path: P
 def test_a_schema_given_to_the_reader_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     path = write_table(tmp_path / "t", [{"id": [1]}])
     slackwater.enable(spark)
-    with pytest.raises(errors.InvalidArgument, match="schema of its own"):
+    with pytest.raises(errors.InvalidArgument, match="its own schema"):
         spark.read.format("delta").schema("id long").load(path)
 
 

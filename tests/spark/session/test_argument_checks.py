@@ -48,7 +48,7 @@ def test_enable_none_is_a_type_error_that_says_what_to_call() -> None:
 
 @pytest.mark.modes
 def test_a_mistyped_type_is_told_with_its_place(spark: SparkSession, tmp_path: Path, path: str) -> None:
-    with pytest.raises(ParseException, match=r"'INTT' is no data type: .*INTT.*\(line 1, position 1\)") as of_type:
+    with pytest.raises(ParseException, match=r"'INTT' is not a data type: .*INTT.*\(line 1, position 1\)") as of_type:
         DeltaTable.create(spark).location(path).addColumn("id", "INTT")
     assert of_type.value.getQueryContext()[0].fragment() == "INTT"
     with slackwater.Lake.open(str(tmp_path / "lake"), spark=spark) as lake:

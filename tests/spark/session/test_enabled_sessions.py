@@ -21,7 +21,7 @@ from tests.spark.written import read, rows, save
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
 
 CATALOG, DELTA_CATALOG = "spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog"
-FORGOTTEN = "call slackwater.enable"
+FORGOTTEN = "Call slackwater.enable"
 
 
 @pytest.fixture
@@ -169,7 +169,7 @@ def test_delta_sparks_catalog_is_taken_back_where_it_cannot_be_loaded(another: S
     another.__dict__.pop("_slackwater_attended")
     with pytest.raises(Exception, match="spark_catalog"):
         another.sql("SHOW TABLES").collect()
-    with pytest.warns(errors.SettingIgnoredWarning, match="DeltaCatalog was taken back"):
+    with pytest.warns(errors.SettingIgnoredWarning, match="DeltaCatalog was removed"):
         slackwater.enable(another)
     assert another.conf.get(CATALOG, "none") in ("none", "builtin")
     another.sql("SHOW TABLES").collect()
@@ -235,7 +235,7 @@ def test_the_sessions_of_a_builder_are_enabled_also_after_a_stop_and_with_delta_
         [sys.executable, "-W", "always", "-c", _PROGRAM, path, how], capture_output=True, text=True, check=False
     )
     assert says in done.stdout, done.stderr
-    assert ("was taken back" in done.stderr) == (how == "enabled")
+    assert ("was removed" in done.stderr) == (how == "enabled")
 
 
 def test_a_pyspark_that_is_too_old_is_told_in_one_sentence(tmp_path: Path) -> None:

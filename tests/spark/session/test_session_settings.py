@@ -116,12 +116,12 @@ def test_the_version_serves_one_operation_where_the_session_says_so(
         table.update("id = 1", {"v": "v + 1"})
         assert spark.conf.get(version, None) is None
     assert rows(table.toDF()) == [(1, 11), (2, 20)]
-    with pytest.raises(errors.InvalidArgument, match=r"give both .*txnAppId and .*txnVersion"):
+    with pytest.raises(errors.InvalidArgument, match=r"only .*txnAppId and .*txnVersion together"):
         table.delete()
     conf(version, "6")
     save(spark.createDataFrame([(3, 30)], "id BIGINT, v BIGINT"), tmp_path / "t", txnAppId="a", txnVersion=1)
     assert spark.conf.get(version, None) == "6"
-    with pytest.raises(errors.InvalidArgument, match="give both txnAppId and txnVersion"):
+    with pytest.raises(errors.InvalidArgument, match="only txnAppId and txnVersion together"):
         save(spark.createDataFrame([(3, 30)], "id BIGINT, v BIGINT"), tmp_path / "t", txnAppId="a")
     assert len(rows(table.toDF())) == 3
 
@@ -302,7 +302,7 @@ def _default_source(spark: SparkSession, path: Path, conf: Setting) -> None:
 
 def _enabled(spark: SparkSession, path: Path, conf: Setting) -> None:
     conf("spark.slackwater.enabled", "false")
-    with pytest.raises(errors.InvalidArgument, match="leaves the session alone"):
+    with pytest.raises(errors.InvalidArgument, match="does not change the session"):
         made(spark, path)
 
 

@@ -92,7 +92,7 @@ WRONG_COLUMNS: dict[str, tuple[Callable[[DeltaTable], None], str]] = {
     "default without the feature": (lambda t: t.setColumnDefault("id", "1"), "allowColumnDefaults"),
     "narrower": (lambda t: t.changeColumnType("id", "SMALLINT"), "cannot be read"),
     "another type": (lambda t: t.changeColumnType("id", "STRING"), "cannot be read"),
-    "no type": (lambda t: t.changeColumnType("id", "INTEGGER"), "no data type"),
+    "no type": (lambda t: t.changeColumnType("id", "INTEGGER"), "not a data type"),
     "type of no kind": (lambda t: t.changeColumnType("id", 4), "dataType"),  # type: ignore[arg-type]
     "type of a partition column": (lambda t: t.changeColumnType("small", "INT"), "partitioned"),
     "no column path": (lambda t: t.setColumnComment("a..b", "x"), "not a column"),

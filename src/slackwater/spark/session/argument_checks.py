@@ -29,7 +29,9 @@ def parsed_type(given: Any) -> spark_types.DataType:
     except ParseException as error:
         raise _no_data_type(given, error) from error
     if isinstance(found, spark_types.StructType) and not given.strip().lower().startswith("struct"):
-        raise InvalidArgument(f"{given!r} is a list of columns, not a data type: write struct<{given}>, or add each")
+        raise InvalidArgument(
+            f"{given!r} is a list of columns, not a data type. Write struct<{given}>, or add each column"
+        )
     return found
 
 
@@ -38,7 +40,7 @@ def parsed_columns(given: str) -> spark_types.DataType:
     try:
         return spark_types.StructType.fromDDL(given)
     except ParseException as error:
-        raise _at_its_place(given, f"{given!r} is no list of columns", error) from error
+        raise _at_its_place(given, f"{given!r} is not a list of columns", error) from error
 
 
 def _no_data_type(given: str, error: ParseException) -> SqlSyntaxError:
@@ -50,8 +52,8 @@ def _no_data_type(given: str, error: ParseException) -> SqlSyntaxError:
     try:
         spark_types.StructType.fromDDL(before + given)
     except ParseException as of_column:
-        return _at_its_place(given, f"{given!r} is no data type", of_column, len(before))
-    return _at_its_place(given, f"{given!r} is no data type", error)
+        return _at_its_place(given, f"{given!r} is not a data type", of_column, len(before))
+    return _at_its_place(given, f"{given!r} is not a data type", error)
 
 
 def _at_its_place(given: str, what: str, error: ParseException, shift: int = 0) -> SqlSyntaxError:

@@ -91,8 +91,8 @@ def require_running(spark: SparkSession) -> None:
     """Raise InvalidArgument for a stopped session, because later calls would fail with an error of the JVM."""
     if is_stopped(spark):
         raise InvalidArgument(
-            "this Spark session was stopped: make another by SparkSession.builder.getOrCreate(), and make anew with it "
-            "what you had of the old one (tables, frames, lakes)"
+            "this Spark session was stopped. Create another one with SparkSession.builder.getOrCreate(), and "
+            "recreate your tables, frames and lakes with it"
         )
 
 
@@ -125,9 +125,9 @@ def take_back_catalog(spark: SparkSession) -> None:
         spark.conf.set(_CATALOG, _DELTA_CATALOG)
         return
     warnings.warn(
-        f"the setting {_CATALOG} = {_DELTA_CATALOG} was taken back in this session, for Spark has no such class and "
-        "no statement that names a table would work; leave it and spark.sql.extensions out where delta-spark's JAR is "
-        "not installed",
+        f"the setting {_CATALOG} = {_DELTA_CATALOG} was removed from this session, because Spark has no such class "
+        "and each statement with a table name would fail. Leave it and spark.sql.extensions out if delta-spark's JAR "
+        "is not installed",
         SettingIgnoredWarning,
         stacklevel=2,
     )
@@ -145,8 +145,8 @@ def explained_view(spark: SparkSession) -> Iterator[None]:
         if not any(text in str(error) for text in _NO_TABLE) or not is_enabled_for(spark):
             raise
         raise UnsupportedFeature(
-            "the statement is to change the rows of a temporary view, and a view of a Delta table's frame is one "
-            "version of it, to be read: change the table by DeltaTable.forPath(spark, path).delete(...), .update(...) "
+            "the statement cannot change the rows of a temporary view: a view of a Delta table's frame is one "
+            "version, for reads only. Change the table by DeltaTable.forPath(spark, path).delete(...), .update(...) "
             'or .merge(...), or append by df.write.format("delta").mode("append").save(path)'
         ) from error
 

@@ -131,7 +131,7 @@ def table_to_load(
     request = request_of(self)
     if schema is not None or request.schema is not None:
         raise InvalidArgument(
-            "a Delta table has a schema of its own: leave out the one given to the reader",
+            "a Delta table has its own schema. Leave out the reader's schema",
             error_class="DELTA_UNSUPPORTED_SCHEMA_DURING_READ",
         )
     given = {**request.options, **options}
@@ -144,5 +144,5 @@ def given_path(path: Any, options: dict[str, Any]) -> str:
     if isinstance(found, (list, tuple)) and len(found) == 1:
         found = found[0]
     if not isinstance(found, str) or not found:
-        raise InvalidArgument(f"name the path of one Delta table, found {found!r}")
+        raise InvalidArgument(f"the path of one Delta table is required, found {found!r}")
     return found

@@ -93,7 +93,7 @@ class Options(Mapping[str, str]):
     def require_no_travel(self, what: str) -> None:
         """Raise InvalidArgument for time travel options, because `what` already has a version."""
         if clash := [key for key in _TRAVEL if self.get(key) is not None]:
-            raise InvalidArgument(f"{what} is of one version already: leave out {', '.join(clash)}")
+            raise InvalidArgument(f"{what} already has a version. Leave out {', '.join(clash)}")
 
     def hadoop_settings(self) -> dict[str, str]:
         """Return the options with settings of Hadoop's file systems."""
@@ -119,7 +119,9 @@ def time_travel(options: Options, zone: str) -> TimeTravel:
     """
     version, timestamp = options.integer("versionAsOf"), options.get("timestampAsOf")
     if version is not None and timestamp is not None:
-        raise InvalidArgument("give versionAsOf or timestampAsOf, not both", error_class="DELTA_ONEOF_IN_TIMETRAVEL")
+        raise InvalidArgument(
+            "time travel needs versionAsOf or timestampAsOf, not both", error_class="DELTA_ONEOF_IN_TIMETRAVEL"
+        )
     return TimeTravel(version, None if timestamp is None else to_ms(timestamp, time_zone(zone)))
 
 
@@ -134,7 +136,7 @@ def split_path(path: str, zone: str) -> tuple[str, TimeTravel]:
             )
         except ValueError as error:
             raise InvalidArgument(
-                f"{path}: {match[2]} is not of the form yyyyMMddHHmmssSSS: {error}",
+                f"{path}: {match[2]} does not have the form yyyyMMddHHmmssSSS: {error}",
                 error_class="DELTA_INVALID_TIMESTAMP_FORMAT",
             ) from error
         return match[1], TimeTravel(timestamp_ms=to_ms(moment))

@@ -112,7 +112,7 @@ class ApplicationVersion:
             return None
         if app_id is None or version is None:
             raise InvalidArgument(
-                f"give both {named[0]} and {named[1]}, or neither: together they make a write idempotent",
+                f"only {named[0]} and {named[1]} together make a write idempotent. Set both or neither",
                 error_class="DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS",
             )
         try:
@@ -304,8 +304,8 @@ def _warn_of_ignored(settings: Mapping[str, str]) -> None:
     for key in sorted(settings):
         if key.startswith(DELTA) and not (key in _OBEYED or key in WITHOUT_MEANING or _is_property_default(key)):
             warnings.warn(
-                f"the setting {key} has no effect on tables that Slackwater reads and writes; unset it to be rid of "
-                "this warning (docs/settings.md lists the settings that have one)",
+                f"the setting {key} has no effect on tables that Slackwater reads and writes. Unset it to stop this "
+                "warning. docs/settings.md lists the settings with an effect",
                 SettingIgnoredWarning,
                 stacklevel=2,
             )

@@ -96,8 +96,8 @@ def _is_hidden(key: str) -> bool:
 
 
 _INSTEAD = (
-    "Cast the column to another type before it is written, such as to_json(v) for a variant or st_asbinary(g) for a "
-    "geometry; docs/protocol-coverage.md lists the types"
+    "Cast the column to another type before the write, such as to_json(v) for a variant or st_asbinary(g) for a "
+    "geometry. docs/protocol-coverage.md lists the types"
 )
 
 
