@@ -115,7 +115,7 @@ def test_executors_without_slackwater_are_told_in_one_sentence_and_where_spark_m
     with cluster_without_slackwater(tmp_path / "cluster") as (master, variables):
         found = outcomes(master, tables, "", by_arrow, variables)
         needed = {step: told for step, told in found["at first"].items() if step != "read by a log that Spark replays"}
-        require_refused(needed, "UnsupportedFeature", "theirs must have slackwater (pip install slackwater==")
+        require_refused(needed, "UnsupportedFeature", "must have slackwater (pip install slackwater==")
         assert "ModuleNotFoundError: No module named 'slackwater'" in needed["append"][1]
         assert listing(tables) == before
         require_unchanged(spark, tables)

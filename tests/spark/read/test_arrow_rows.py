@@ -291,7 +291,7 @@ def test_executors_without_this_version_are_told_once_before_anything_is_done(
             choose_transport(spark, store, "arrow")
     with monkeypatch.context() as patch:
         patch.setattr(way_module, "_version", lambda: "9.9")
-        with pytest.raises(errors.UnsupportedFeature, match=r"slackwater==9\.9\): found version 0\.2"):
+        with pytest.raises(errors.UnsupportedFeature, match=r"slackwater==9\.9\): they have version 0\.2"):
             choose_transport(spark, store, "arrow")
     assert choose_transport(spark, store, "arrow") == RowTransport.ARROW
     monkeypatch.setattr(way_module, "_told_version", no_such_module)

@@ -136,7 +136,7 @@ def verify_urls(spark: SparkSession, frame: DataFrame, urls: Sequence[str]) -> N
     if row is None:
         return
     if row[0] not in urls:
-        raise StorageError(f"Spark spells a data file's URL in an unexpected way: {row[0]}")
+        raise StorageError(f"Spark returned a data file's URL in an unexpected form: {row[0]}")
     setattr(spark, _VERIFIED, True)
 
 

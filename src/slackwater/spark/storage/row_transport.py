@@ -33,10 +33,10 @@ _KNOWN, _WORKERS = "_slackwater_known_schemes", "_slackwater_workers"
 ROWS = "spark.slackwater.rows"
 """The setting for the row transport. An option takes precedence."""
 _CONNECTORS = {
-    **dict.fromkeys(S3_SCHEMES, "org.apache.hadoop:hadoop-aws, of the version of Hadoop that Spark has"),
+    **dict.fromkeys(S3_SCHEMES, "org.apache.hadoop:hadoop-aws, in Spark's version of Hadoop"),
     **dict.fromkeys(GCS_SCHEMES, "com.google.cloud.bigdataoss:gcs-connector"),
 }
-_AZURE_CONNECTOR = "org.apache.hadoop:hadoop-azure, of the version of Hadoop that Spark has"
+_AZURE_CONNECTOR = "org.apache.hadoop:hadoop-azure, in Spark's version of Hadoop"
 
 
 class RowTransport(str, Enum):
@@ -65,13 +65,13 @@ def choose_transport(spark: SparkSession, store: ObjectStore, option: str | None
         return RowTransport.SPARK
     if isinstance(store, HadoopStore):
         raise UnsupportedFeature(
-            f"{store.root_url}: of executors only Spark itself reaches Hadoop file systems, so rows cannot go by Arrow "
-            f"there: leave the option rows, or the setting {ROWS}, at auto"
+            f"{store.root_url}: only Spark itself reaches Hadoop file systems from executors, so Arrow cannot "
+            f"transport rows there. Leave the option rows, or the setting {ROWS}, at auto"
         )
     if lacking := _lacking(spark):
         raise UnsupportedFeature(
-            f"{store.root_url}: Spark has no connector for the store, so its executors read and write rows in Python, "
-            f"and theirs must have slackwater (pip install slackwater=={_version()}): {lacking}"
+            f"{store.root_url}: Spark has no connector for the store, so its executors read and write rows in Python. "
+            f"Their Python must have slackwater (pip install slackwater=={_version()}): {lacking}"
         )
     return RowTransport.ARROW
 
@@ -132,9 +132,9 @@ def require_connector(spark: SparkSession, store: ObjectStore) -> None:
     if not _reaches(spark, store):
         scheme = DataLocations(store).root.partition("://")[0]
         raise UnsupportedFeature(
-            f"{store.root_url}: Spark of this session has no file system for {scheme}:// and can neither read nor "
-            f"write rows there: leave the setting {ROWS} at auto, or add the connector to its class path, as by "
-            f"spark.jars.packages: {_CONNECTORS.get(scheme, _AZURE_CONNECTOR)}"
+            f"{store.root_url}: Spark of this session has no file system for {scheme}:// and cannot read or write "
+            f"rows there. Leave the setting {ROWS} at auto, or add the connector to Spark's class path, for example "
+            f"with spark.jars.packages: {_CONNECTORS.get(scheme, _AZURE_CONNECTOR)}"
         )
 
 
@@ -162,8 +162,8 @@ def require_known(spark: SparkSession, root_url: str, places: Iterable[str]) -> 
         if "://" in place and not _knows(spark, place):
             scheme = place.partition("://")[0]
             raise UnsupportedFeature(
-                f"{root_url}: the log names {place}, and Spark of this session has no file system for {scheme}://. "
-                "Read the table with the option rows = arrow, or add a connector to the class path of Spark: "
+                f"{root_url}: the log names {place}, but Spark of this session has no file system for {scheme}://. "
+                "Read the table with the option rows = arrow, or add a connector to Spark's class path: "
                 f"{_CONNECTORS.get(scheme, _AZURE_CONNECTOR)}"
             )
 
@@ -192,7 +192,7 @@ def _lacking(spark: SparkSession) -> str | None:
     except PySparkException as error:
         return python_worker_error(error)
     if found != {_version()}:
-        return f"found version {', '.join(sorted(found))}, here it is {_version()}"
+        return f"they have version {', '.join(sorted(found))}, this process has {_version()}"
     spark.__dict__[_WORKERS] = True
     return None
 

@@ -84,7 +84,7 @@ def log_sample(segment: LogSegment) -> str | None:
 def not_shared(where: str, found: str) -> StorageRefused:
     """Return the error for a path with different files for Spark and this process."""
     return StorageRefused(
-        f"{where}: Spark does not see the files there that this process sees, it found {found}; nothing was read or "
+        f"{where}: Spark does not see the same files there as this process, it found {found}. Nothing was read or "
         f"changed: {WHAT_TO_DO}"
     )
 
