@@ -22,10 +22,10 @@ from tests.cluster.standalone import connect_server, environment
 from tests.spark.streams import bare_client
 
 WRITTEN = (
-    "through Spark Connect the micro-batches of a stream are written in a Python of the server, which must have "
-    f"slackwater beside its PySpark (pip install slackwater=={__version__} there): "
+    "through Spark Connect, a Python of the server writes the micro-batches of a stream. It must have slackwater with "
+    f"its PySpark (pip install slackwater=={__version__} there): "
 )
-READ = "executors read streams in Python, and theirs must have slackwater (pip install slackwater=="
+READ = "the Python of the executors, which reads the stream, must have slackwater (pip install slackwater=="
 
 
 # The server and its client are processes of their own: the mode of the session is all the same.
@@ -41,7 +41,7 @@ def test_a_stream_is_refused_before_it_starts_and_all_else_goes(tmp_path: Path) 
     assert client.returncode == 0, client.stderr.decode()
     found = json.loads(client.stdout)
     for step in ("start", "toTable", "several tables"):
-        assert found[step] == ["UnsupportedFeature", f"{WRITTEN}it has none"], step
+        assert found[step] == ["UnsupportedFeature", f"{WRITTEN}slackwater is not installed there"], step
     kind, told = found["source"]
     assert (kind, told.count("must have slackwater")) == ("UnsupportedFeature", 1)
     assert READ in told
@@ -50,7 +50,9 @@ def test_a_stream_is_refused_before_it_starts_and_all_else_goes(tmp_path: Path) 
     assert found["left"] == ["check-own", "copied", "lake", "source", "t"]
 
 
-@pytest.mark.parametrize(("there", "lacking"), [("0.0.1", "it has version 0.0.1"), ("none", "it has none")])
+@pytest.mark.parametrize(
+    ("there", "lacking"), [("0.0.1", "the version there is 0.0.1"), ("none", "slackwater is not installed there")]
+)
 def test_a_server_with_another_version_is_refused_and_with_this_one_asked_once(
     monkeypatch: pytest.MonkeyPatch, there: str, lacking: str
 ) -> None:

@@ -103,8 +103,8 @@ def test_each_batch_is_in_all_tables_at_one_time_and_is_not_done_again(
     require_agreement(lake, 40)
     # Through Connect it is the server's Python that says so.
     if not is_connect(spark):
-        assert len([text for text in caplog.messages if "is in the tables already, it was skipped" in text]) == 1
-        assert len([text for text in caplog.messages if "is in the tables as of" in text]) == 1
+        assert len([text for text in caplog.messages if "is already in the tables and was skipped" in text]) == 1
+        assert len([text for text in caplog.messages if "was committed at" in text]) == 1
 
 
 def test_an_error_leaves_nothing_in_any_table_and_the_batch_is_done_when_it_is_mended(
@@ -174,11 +174,11 @@ def test_what_cannot_be_is_refused_before_the_query_starts(
         slackwater.stream(stream).to(lake, {"nowhere": lambda batch: batch})
     with pytest.raises(InvalidArgument, match="found 3 arguments"):
         slackwater.stream(stream).to(lake, {"orders": lambda a, b, c: a})
-    with pytest.raises(InvalidArgument, match="say which tables"):
+    with pytest.raises(InvalidArgument, match="a function for each table name"):
         slackwater.stream(stream).to(lake, {})
     with pytest.raises(InvalidArgument, match="checkpointLocation"):
         slackwater.stream(stream).to(lake, {"orders": lambda batch: batch}).start()
-    with pytest.raises(InvalidArgument, match="name the column"):
+    with pytest.raises(InvalidArgument, match="Name the column"):
         slackwater.changes_by_key([])
 
 
@@ -199,7 +199,7 @@ def test_a_function_that_gives_no_rows_is_told(
     spark: SparkSession, source: str, lake: slackwater.Lake, tmp_path: Path
 ) -> None:
     told = failure(started(spark, source, lake, tmp_path / "c", {"orders": lambda batch: None}))
-    assert "is to give the rows to append, it gave None" in told
+    assert "must return the rows to append, found None" in told
 
 
 def test_a_query_with_a_state_goes_on_behind_a_batch_that_is_skipped(

@@ -139,6 +139,6 @@ def test_what_the_function_raises_is_logged_and_the_next_batch_is_told(
 
 def test_what_is_no_function_is_refused(session: Any) -> None:
     told: Any = "print"
-    with pytest.raises(InvalidArgument, match="a function of one argument, found str"):
+    with pytest.raises(InvalidArgument, match="a function of one argument for micro-batches, found str"):
         slackwater.watch(session, told)
     assert session.streams.listeners == []

@@ -61,8 +61,8 @@ def test_a_batch_is_logged_and_one_that_is_sent_again_is_skipped(
     # Through Connect it is the server's Python that tells.
     if not is_connect(spark):
         (query, _) = batches(path)[0]
-        assert f"batch 1 of query {query} is in the table already" in caplog.text
-        assert f"{Path(path).as_uri()}: batch 2 of query {query} is version 2, 2 rows, " in caplog.text
+        assert f"batch 1 of query {query} is already in the table" in caplog.text
+        assert f"{Path(path).as_uri()}: batch 2 of query {query} was committed as version 2, 2 rows, " in caplog.text
 
 
 def test_a_batch_of_complete_mode_that_is_sent_again_replaces_nothing(

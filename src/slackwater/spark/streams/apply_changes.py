@@ -69,6 +69,8 @@ def changes_by_key(
     """
     found = (keys,) if isinstance(keys, str) else tuple(keys)
     if not found:
-        raise InvalidArgument("changes are applied by key: name the column, or columns, that tell rows apart")
+        raise InvalidArgument(
+            "changes are applied by key, but no key column is set. Name the column, or columns, that identify a row"
+        )
     order = (order_by,) if isinstance(order_by, str) else tuple(order_by)
     return KeyedChanges(found, order, deletes, dict(columns or {}))

@@ -29,8 +29,8 @@ def remote_batch_writer(made: Callable[[SparkSession], BatchWriter]) -> Callable
 
         if find_spec("slackwater") is None:
             raise RuntimeError(
-                "the batches of a stream through Spark Connect are written in a Python of the server, and Slackwater "
-                "is not installed there: install it beside the server's PySpark (pip install slackwater)"
+                "through Spark Connect, a Python of the server writes the batches of a stream, and Slackwater is not "
+                "installed there. Install it with the server's PySpark (pip install slackwater)"
             )
         import_module("slackwater.spark.streams.connect_foreach_batch").write_remote_batch(frame, batch_id, told)
 

@@ -49,8 +49,8 @@ def _data_source(format_name: str, rows: bytes, plan: bytes) -> Any:
                 from slackwater.spark.streams.stream_reader import stream_reader
             except ImportError as error:
                 raise ImportError(
-                    "a stream that reads a Delta table is planned and read in the Python of Spark's driver and "
-                    f"executors, which must have slackwater (pip install slackwater): {error}"
+                    "the Python of Spark's driver and executors plans and reads a stream from a Delta table. Install "
+                    f"slackwater there (pip install slackwater): {error}"
                 ) from error
             return stream_reader(rows, plan)
 

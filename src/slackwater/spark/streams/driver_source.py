@@ -130,8 +130,9 @@ class _Run:
             return self._rows.frame_of(self._pruned(files))
         except DataFileNotFound as error:
             raise DataFileNotFound(
-                f"{self._rows.snapshot.store.root_url}: the stream needs a data file that is gone: "
-                f"{error.__cause__ or error}; it may have been vacuumed: restore it, or begin with a new checkpoint"
+                f"{self._rows.snapshot.store.root_url}: a data file of the stream is missing: "
+                f"{error.__cause__ or error}. VACUUM may have deleted it. Restore the file, or start with a new "
+                "checkpoint"
             ) from error
 
     def _pruned(self, files: pa.Table) -> pa.Table:
@@ -245,7 +246,7 @@ class DriverSource:
         return self._serialized(self._run().source.first())
 
     def getOffset(self) -> Any:
-        raise NotImplementedError("latestOffset says how far a batch goes")
+        raise NotImplementedError("latestOffset returns the end of a batch")
 
     def toString(self) -> str:
         return f"DeltaSource[{self._scan.snapshot.store.root_url}]"
@@ -276,9 +277,9 @@ class DriverSource:
         run = self._runs[query.query_id]
         if not run.has_begun and not is_first_batch and len(starts := set(query.starts_of(self))) > 1:
             raise OperationNotAllowed(
-                f"{self._scan.snapshot.store.root_url}: the query reads one frame of the stream in several places, and "
-                f"they stand at different offsets in its checkpoint ({', '.join(map(str, starts))}): read the table "
-                "once for each place, by frames of their own, or begin with a new checkpoint"
+                f"{self._scan.snapshot.store.root_url}: the query reads one frame of the stream in several positions, "
+                f"and their offsets in its checkpoint differ ({', '.join(map(str, starts))}). Read the table once for "
+                "each position, with separate frames, or start with a new checkpoint"
             )
         return run
 

@@ -54,8 +54,8 @@ def stream(frame: DataFrame) -> Stream:
     """
     if not getattr(frame, "isStreaming", False):
         raise InvalidArgument(
-            "slackwater.stream takes the frame of a stream, as spark.readStream makes it, found "
-            f"{type(frame).__name__}{'' if not isinstance(frame, DataFrame) else ' that is read at once'}"
+            "slackwater.stream expected the frame of a stream, as from spark.readStream, found "
+            f"{type(frame).__name__}{'' if not isinstance(frame, DataFrame) else ' without a stream'}"
         )
     return Stream(frame)
 
@@ -79,9 +79,9 @@ class Stream:
         TableNotFound, InvalidArgument.
         """
         if not isinstance(lake, Lake):
-            raise InvalidArgument(f"the tables are those of a slackwater.Lake, found {type(lake).__name__}")
+            raise InvalidArgument(f"Stream.to expected a slackwater.Lake, found {type(lake).__name__}")
         if not isinstance(tables, Mapping) or not tables:
-            raise InvalidArgument("say which tables: a function for each of their names, as in {'orders': lambda b: b}")
+            raise InvalidArgument("Stream.to expected a function for each table name, as in {'orders': lambda b: b}")
         for name in tables:
             lake.location(name)
         return LakeStreamWriter(self.frame, lake, {name: _meaning(name, f) for name, f in tables.items()})
@@ -188,11 +188,11 @@ class _BatchWriter:
             if several:
                 batch.unpersist()
         if transaction is None:
-            _log.info("%s: batch %d of query %s is in the tables already, it was skipped", self, batch_id, app_id)
+            _log.info("%s: batch %d of query %s is already in the tables and was skipped", self, batch_id, app_id)
             drain_batch(frame)
         else:
             told = transaction.commit_timestamp.isoformat()
-            _log.info("%s: batch %d of query %s is in the tables as of %s", self, batch_id, app_id, told)
+            _log.info("%s: batch %d of query %s was committed at %s", self, batch_id, app_id, told)
 
     def __str__(self) -> str:
         return ", ".join(self.tables)
@@ -210,7 +210,7 @@ class _BatchWriter:
             if not error.retryable:
                 raise
             # A query that reads a table of another query can conflict with each batch of the other query.
-            _log.info("%s: batch %d of query %s is done under locks: %s", self, batch_id, app_id, error)
+            _log.info("%s: batch %d of query %s is retried under locks: %s", self, batch_id, app_id, error)
             return self.lake.run(work, RETRIES, spark=spark, control=LOCKING, writes=list(self.tables))
 
     def _apply(self, transaction: LakeTransaction, batch: DataFrame, batch_id: int, app_id: str) -> bool:
@@ -241,10 +241,10 @@ class _BatchFunction:
         """Return the rows to append to the table `name`, None if the function wrote all changes itself."""
         rows = self.function(batch, transaction) if self.takes_transaction else self.function(batch)
         if rows is None and not self.takes_transaction:
-            raise InvalidArgument(f"the function for the table {name} is to give the rows to append, it gave None")
+            raise InvalidArgument(f"the function for the table {name} must return the rows to append, found None")
         if rows is not None and not isinstance(rows, DataFrame):
             raise InvalidArgument(
-                f"the function for the table {name} is to give a DataFrame, it gave {type(rows).__name__}"
+                f"the function for the table {name} must return a DataFrame, found {type(rows).__name__}"
             )
         return rows
 
@@ -254,7 +254,7 @@ def _meaning(name: str, function: Any) -> _BatchFunction:
     if isinstance(function, KeyedChanges):
         return _BatchFunction(function.to(name), takes_transaction=True)
     if not callable(function):
-        raise InvalidArgument(f"for the table {name} a function is needed, found {type(function).__name__}")
+        raise InvalidArgument(f"expected a function for the table {name}, found {type(function).__name__}")
     wanted = [
         parameter
         for parameter in inspect.signature(function).parameters.values()
@@ -263,7 +263,7 @@ def _meaning(name: str, function: Any) -> _BatchFunction:
     ]
     if len(wanted) not in (1, 2):
         raise InvalidArgument(
-            f"the function for the table {name} takes the batch, or the batch and the transaction, found "
+            f"the function for the table {name} must take the batch, or the batch and the transaction, found "
             f"{len(wanted)} arguments"
         )
     return _BatchFunction(function, takes_transaction=len(wanted) == 2)

@@ -124,7 +124,7 @@ class QueryWatcher(StreamingQueryListener):
             if self._told is not None:
                 self._told(batch)
         except Exception:  # noqa: BLE001  (Spark hides errors of listeners, and they must not fail a query)
-            _log.exception("a micro-batch was not told of")
+            _log.exception("a micro-batch could not be reported")
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802  (the name PySpark has)
         """Implement Spark's listener."""
@@ -157,7 +157,7 @@ def watch(spark: SparkSession, told: Callable[[StreamBatch], object] | None = No
     """
     if told is not None and not callable(told):
         raise InvalidArgument(
-            f"what is told of micro-batches is a function of one argument, found {type(told).__name__}"
+            f"watch expected a function of one argument for micro-batches, found {type(told).__name__}"
         )
     return QueryWatcher(spark, Progress.of(spark, "STREAMS"), told).start()
 

@@ -117,7 +117,8 @@ def stream_of(
     given = Options(options or {})
     if table.branch is not None:
         raise OperationNotAllowed(
-            f"{table.location}: a stream outlives the transaction that this table belongs to: read it before or after"
+            f"{table.location}: a stream outlives the transaction of this table. Read the table before or after the "
+            "transaction"
         )
     _require_supported(given, table)
     stream = _stream_options(spark, given)
@@ -137,10 +138,10 @@ def stream_of(
         return narrowing_frame(DrivenScan.of(_tracked(scan, given)))
     if isinstance(table.store, HadoopStore):
         raise UnsupportedFeature(
-            f"{table.root_url}: executors read streams in Python, and of them only Spark itself reaches Hadoop file "
-            "systems: read the table at once, by spark.read"
+            f"{table.root_url}: Python on the executors reads streams, but only Spark itself reaches Hadoop file "
+            "systems from there. Read the table without a stream, by spark.read"
         )
-    require_python_workers(spark, table.store, "executors read streams in Python, and theirs")
+    require_python_workers(spark, table.store, "the Python of the executors, which reads the stream,")
     return narrowing_frame(_tracked(scan, given))
 
 
@@ -154,8 +155,8 @@ def _tracked(scan: StreamScan, given: Options) -> StreamScan:
     if location is None:
         if alone := [key for key in _OF_SCHEMA_LOG if given.get(key) is not None]:
             raise InvalidArgument(
-                f"{scan.snapshot.table.location}: {', '.join(alone)} is said of a stream that tracks its schemas: "
-                "give schemaTrackingLocation too, a directory in the query's checkpoint, or leave it out",
+                f"{scan.snapshot.table.location}: {', '.join(alone)} needs a stream with schema tracking. Set "
+                "schemaTrackingLocation too, a directory in the query's checkpoint, or leave the option out",
                 error_class="DELTA_ILLEGAL_OPTION",
             )
         return scan
@@ -190,8 +191,8 @@ def _unblocked(spark: SparkSession, given: Options) -> AllowedSchemaChanges:
 def _require_supported(given: Options, table: Table) -> None:
     if clash := [key for key in _NOT_FOR_STREAMS if given.get(key) is not None]:
         raise InvalidArgument(
-            f"{table.location}: a stream goes on from where it begins, so {', '.join(clash)} cannot be said of one: "
-            "leave it out; startingVersion and startingTimestamp say where to begin",
+            f"{table.location}: a stream does not support {', '.join(clash)}. Leave it out. startingVersion and "
+            "startingTimestamp set the start",
             error_class="DELTA_UNSUPPORTED_TIME_TRAVEL_VIEWS",
         )
 
@@ -202,15 +203,14 @@ def _event_time(given: Options, snapshot: Snapshot) -> str | None:
     if not given.flag("withEventTimeOrder"):
         if column is not None:
             raise InvalidArgument(
-                f"{where}: eventTimeColumn is said of a stream with withEventTimeOrder = true: give that too, or leave "
-                "it out",
+                f"{where}: eventTimeColumn needs withEventTimeOrder = true. Set both, or leave eventTimeColumn out",
                 error_class="DELTA_ILLEGAL_OPTION",
             )
         return None
     if column is None:
         raise InvalidArgument(
-            f"{where}: withEventTimeOrder needs the option eventTimeColumn, the column that the query gives "
-            "withWatermark: Spark does not tell a source",
+            f"{where}: withEventTimeOrder needs the option eventTimeColumn, because Spark does not report the column "
+            "to a source. Set it to the column of withWatermark",
             error_class="DELTA_ILLEGAL_OPTION",
         )
     return format_column_path(event_time_path(snapshot.schema, column, where))

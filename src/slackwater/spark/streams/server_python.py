@@ -29,8 +29,8 @@ def require_server_python(spark: SparkSession) -> None:
     lacking = _lacking(spark, version)
     if lacking is not None:
         raise UnsupportedFeature(
-            "through Spark Connect the micro-batches of a stream are written in a Python of the server, which must "
-            f"have slackwater beside its PySpark (pip install slackwater=={version} there): {lacking}"
+            "through Spark Connect, a Python of the server writes the micro-batches of a stream. It must have "
+            f"slackwater with its PySpark (pip install slackwater=={version} there): {lacking}"
         )
     spark.__dict__[_ASKED] = True
 
@@ -42,8 +42,8 @@ def _lacking(spark: SparkSession, version: str) -> str | None:
     except PySparkException as error:
         return python_worker_error(error)
     if found == _NONE:
-        return "it has none"
-    return None if found == version else f"it has version {found}"
+        return "slackwater is not installed there"
+    return None if found == version else f"the version there is {found}"
 
 
 def _data_source(format_name: str, none: str) -> Any:

@@ -80,7 +80,7 @@ class StreamSink:
         result = save_micro_batch(frame, self._table, of_micro_batch(self._request, batch), self._settings)
         if result is None:
             _log.info(
-                "%s: batch %d of query %s is in the table already, it was skipped",
+                "%s: batch %d of query %s is already in the table and was skipped",
                 self._table.root_url,
                 batch_id,
                 self._query_id,
@@ -88,7 +88,7 @@ class StreamSink:
             drain_batch(frame)
         elif _log.isEnabledFor(logging.INFO):
             _log.info(
-                "%s: batch %d of query %s is version %d, %s rows, %d ms",
+                "%s: batch %d of query %s was committed as version %d, %s rows, %d ms",
                 self._table.root_url,
                 batch_id,
                 self._query_id,
@@ -109,8 +109,8 @@ def checkpoint_of(spark: SparkSession, options: Mapping[str, Any], query_name: s
     root = spark.conf.get(_CHECKPOINTS, None)
     if not root:
         raise InvalidArgument(
-            f'say where the query keeps how far it is: option("{CHECKPOINT}", path), or the setting {_CHECKPOINTS}; by '
-            "it a batch that is sent again is known"
+            "the stream has no checkpoint location, so a batch that is sent again is not recognized. Set "
+            f'option("{CHECKPOINT}", path), or the setting {_CHECKPOINTS}'
         )
     return f"{root.rstrip('/')}/{query_name or uuid.uuid4()}"
 

@@ -212,8 +212,8 @@ def _started(request: _Request, target: Callable[[WriteOptions], Table]) -> Any:
     sink.validate(frame)
     if table.branch is not None:
         raise OperationNotAllowed(
-            f"{table.root_url}: a stream goes on when the transaction has ended, so it cannot be written within it: "
-            "COMMIT or ROLLBACK first"
+            f"{table.root_url}: a stream outlives the transaction, so it cannot be written within it. COMMIT or "
+            "ROLLBACK first"
         )
     plain = frame.writeStream.outputMode(request.output_mode).option(CHECKPOINT, asked.checkpoint)
     if request.query_name is not None:
@@ -228,8 +228,8 @@ def _started(request: _Request, target: Callable[[WriteOptions], Table]) -> Any:
 def _require_types(schema: spark_types.StructType) -> None:
     if _has_void(schema):
         raise InvalidArgument(
-            "the stream has a column, or a field in one, that is always null and has no type: cast it to the type "
-            "that it shall have in the table",
+            "the stream has a column, or a field in one, that is always null and has no type. Cast it to its type in "
+            "the table",
             error_class="DELTA_NULL_SCHEMA_IN_STREAMING_WRITE",
         )
 
