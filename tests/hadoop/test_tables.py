@@ -168,7 +168,7 @@ def test_a_path_without_a_host_or_a_scheme_is_on_the_default_file_system(
 
 def test_rows_do_not_go_by_arrow(spark: SparkSession, path: str) -> None:
     save(numbers(spark, 0, 3), path)
-    with pytest.raises(UnsupportedFeature, match="cannot go by Arrow there"):
+    with pytest.raises(UnsupportedFeature, match="Arrow cannot transport rows there"):
         ids(spark, path, rows="arrow")
 
 
@@ -254,5 +254,5 @@ def test_a_stream_reads_what_is_appended(spark: SparkSession, path: str, tmp_pat
         copy = stream.writeStream.format("delta").option("checkpointLocation", str(tmp_path / "checkpoint"))
         copy.trigger(availableNow=True).start(str(tmp_path / "copy")).awaitTermination()
     assert ids(spark, str(tmp_path / "copy")) == [1, 3, 5, 7]
-    with pytest.raises(UnsupportedFeature, match="executors read streams in Python"):
+    with pytest.raises(UnsupportedFeature, match="Python on the executors reads streams"):
         spark.readStream.format("delta").option("readChangeFeed", "true").load(path)

@@ -39,8 +39,9 @@ def reach_hadoop(spark: SparkSession, path: str) -> None:
     if is_connect(spark):
         if scheme in HADOOP_SCHEMES:
             raise UnsupportedFeature(
-                f"{path}: through Spark Connect this process does not reach {scheme}://, whose log only the JVM of a "
-                "classic session reads and writes: open the table in such a session, where the store can be reached"
+                f"{path}: through Spark Connect this process does not reach {scheme}://, because only the JVM of a "
+                "classic session reads and writes a log there. Open the table in a classic session with access to "
+                "the store"
             )
         return
     if knows_scheme(spark, scheme, path):
@@ -50,7 +51,7 @@ def reach_hadoop(spark: SparkSession, path: str) -> None:
         reached.add(scheme)
     elif scheme in HADOOP_SCHEMES:
         raise UnsupportedFeature(
-            f"{path}: Spark of this session has no file system for {scheme}://: add it to its class path"
+            f"{path}: Spark of this session has no file system for {scheme}://. Add it to Spark's class path"
         )
 
 
@@ -81,8 +82,8 @@ class _FileSystems:
         """Return the store at a location. Raises InvalidArgument if the host or name service is missing."""
         if not location.authority:
             raise InvalidArgument(
-                f"{location.url} names no host or name service, and the session's fs.defaultFS is not of "
-                f"{location.scheme}://: expected {location.scheme}://<name>/<path>"
+                f"{location.url} has no host or name service, and the session's fs.defaultFS has another scheme than "
+                f"{location.scheme}://. Use {location.scheme}://<name>/<path>"
             )
         return HadoopStore(self._at, location, open_at)
 

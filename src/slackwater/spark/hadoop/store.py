@@ -65,7 +65,9 @@ class HadoopStore:
         self._directories: dict[str, Location] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        raise StorageRefused(f"{self.root_url} is reached through the JVM of Spark's driver, and by no other process")
+        raise StorageRefused(
+            f"{self.root_url} is reachable only through the JVM of Spark's driver, not from another process"
+        )
 
     @property
     def root_url(self) -> str:
@@ -254,9 +256,9 @@ class HadoopStore:
         if found.scheme == HDFS:
             return self._file_systems(found), key
         raise StorageRefused(
-            f"{operation} {self._url(path)} is not supported, nothing was changed: it takes a rename that in one step "
-            f"replaces nothing, and of {found.scheme}:// that is not known. Tables there can be read: write them on "
-            "HDFS or in an object store"
+            f"{operation} {self._url(path)} is not supported, nothing was changed: {found.scheme}:// is not known to "
+            "have an atomic rename that never replaces a file. Tables there can be read. Write tables on HDFS or in "
+            "an object store"
         )
 
     def _behind_mounts(self, operation: str, path: str, directory: str) -> Location:
@@ -352,8 +354,8 @@ class HadoopStore:
 
     def _refused(self, operation: str, path: str, error: Exception) -> StorageRefused:
         return StorageRefused(
-            f"{operation} {self._url(path)} failed, nothing was changed: {_message(error)}; check that the file system "
-            "is up, its quotas and your rights there"
+            f"{operation} {self._url(path)} failed, nothing was changed: {_message(error)}. Check the file system, "
+            "its quotas and your permissions there"
         )
 
     def _exists(self, operation: str, path: str) -> ObjectExists:

@@ -56,7 +56,9 @@ def _tried(spark: SparkSession) -> WebHdfs | None:
         if _read(session, f"{served.root(_sample())}/{_EXPECTED}") == _EXPECTED:
             return served
     except (Py4JError, PySparkException) as error:
-        _LOG.info("Hadoop's client for WebHDFS does not read here, rows go by Arrow: %s", str(error).splitlines()[0])
+        _LOG.info(
+            "Hadoop's client for WebHDFS cannot read here, so Arrow transports the rows: %s", str(error).splitlines()[0]
+        )
     return None
 
 

@@ -35,7 +35,6 @@ def require_field_ids(store: ObjectStore, places: Sequence[str]) -> None:
         footer, _ = parquet_footer(*open_resolved(store, place))
         if footer.metadata.num_columns and not footer.has_field_ids:
             raise CorruptTable(
-                f"{store.root_url}: the table finds columns by field ids (delta.columnMapping.mode=id), and the file "
-                f"{place} has none: its columns cannot be told. Have its writer write it again with field ids, or read "
-                "a version without it"
+                f"{store.root_url}: the table identifies columns by field ids (delta.columnMapping.mode=id), but the "
+                f"file {place} has none. Write the file again with field ids, or read a version without it"
             )

@@ -25,14 +25,16 @@ def validate_types(schema: StructType, where: str) -> None:
 
 def _validate(column: StructField, path: str, where: str, top_level: bool) -> None:
     if column.type == VOID and not top_level:
-        raise UnsupportedFeature(f"{where}: column {path} is of type void inside another column, which is not read")
+        raise UnsupportedFeature(
+            f"{where}: column {path} is of type void inside another column. Slackwater cannot read it"
+        )
     for change in column.metadata.get(TYPE_CHANGES) or ():
         before, after = str(change.get("fromType")), column.type
         digits = _INT64_DIGITS if before == "long" else _INT32_DIGITS
         integer = before in ("byte", "short", "integer", "long")
         if integer and isinstance(after, DecimalType) and after.precision - after.scale < digits:
             raise UnsupportedFeature(
-                f"{where}: column {path} was widened from {before} to {after}; Spark reads files written before that "
+                f"{where}: column {path} was widened from {before} to {after}. Spark reads files written before that "
                 f"only into decimals with {digits} digits before the point"
             )
     _validate_inside(column.type, path, where)
