@@ -32,9 +32,9 @@ def install_delta_names() -> None:
     found = _found_elsewhere() or _loaded_elsewhere()
     if found is not None:
         raise InvalidArgument(
-            f"`import {_NAME}` gives {found}, and Slackwater never takes the place of another package: uninstall "
-            "delta-spark (or rename what has its name), or import from slackwater instead: DeltaTable, "
-            "DeltaMergeBuilder, DeltaOptimizeBuilder, DeltaTableBuilder, IdentityGenerator, errors"
+            f"`import {_NAME}` finds {found}, and Slackwater never replaces another package. Uninstall delta-spark "
+            "(or rename the other module), or import from slackwater instead: DeltaTable, DeltaMergeBuilder, "
+            "DeltaOptimizeBuilder, DeltaTableBuilder, IdentityGenerator, errors"
         )
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
