@@ -242,7 +242,7 @@ def test_nothing_is_created_where_a_rename_may_replace(
     url = mounted(spark, tmp_path.as_uri())
     store = table_at(spark, url).store
     monkeypatch.setattr(store, "_behind_mounts", lambda _, __, directory: Location("ftp", "x", directory))
-    with pytest.raises(StorageRefused, match="of ftp:// that is not known"):
+    with pytest.raises(StorageRefused, match="ftp:// has no known atomic rename"):
         store.put_if_absent("_delta_log/0", b"commit")
     assert list(tmp_path.iterdir()) == []
 

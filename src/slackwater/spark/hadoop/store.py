@@ -256,9 +256,9 @@ class HadoopStore:
         if found.scheme == HDFS:
             return self._file_systems(found), key
         raise StorageRefused(
-            f"{operation} {self._url(path)} is not supported, nothing was changed: {found.scheme}:// is not known to "
-            "have an atomic rename that never replaces a file. Tables there can be read. Write tables on HDFS or in "
-            "an object store"
+            f"{operation} {self._url(path)} is not supported, nothing was changed: {found.scheme}:// has no known "
+            "atomic rename that never replaces a file. Tables there can be read. Write tables on HDFS or in an object "
+            "store"
         )
 
     def _behind_mounts(self, operation: str, path: str, directory: str) -> Location:
