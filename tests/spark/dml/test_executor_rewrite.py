@@ -216,6 +216,6 @@ def test_a_row_that_is_lost_on_the_way_fails_the_merge_and_leaves_nothing(
         return rewrite(session, store, [replace(works[0], splits=fewer)], how)
 
     monkeypatch.setattr(executor_rewrite, "rewrite_bins", losing)
-    with pytest.raises(InvalidArgument, match="rows to write, and wrote"):
+    with pytest.raises(InvalidArgument, match="rows to write, but wrote"):
         merge(spark, table)
     assert listing(path) == before

@@ -73,9 +73,7 @@ def test_a_change_of_rows_that_was_done_before_is_skipped(
     with caplog.at_level(logging.INFO, "slackwater.spark.dml"):
         again = change(table)
     (told,) = caplog.messages
-    assert re.fullmatch(
-        r"file:///.*: this [A-Z]+ changes nothing, as of version 1: application 'job' .* 5 before", told
-    )
+    assert re.fullmatch(r"file:///.*: this [A-Z]+ changes nothing at version 1: application 'job' .* 5", told)
     conf(f"{DELTA}write.txnVersion", "4")
     change(table)
     assert (rows(table.toDF()), Snapshot.load(str(tmp_path / "t")).version) == (expected, 1)

@@ -33,13 +33,13 @@ _NO_BOOLEAN = "DATATYPE_MISMATCH.UNEXPECTED_INPUT_TYPE"
 _NO_UDF_IN_LAMBDA = "UNSUPPORTED_FEATURE.LAMBDA_FUNCTION_WITH_PYTHON_UDF"
 _SUBQUERY = "UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY"
 _REFUSED = {
-    _SUBQUERY: "sub-queries are not supported: join what they give, or compute it first",
-    "INVALID_WHERE_CONDITION": "a value must be of one row: aggregates and window functions are not supported",
-    "UNSUPPORTED_EXPR_FOR_OPERATOR": "a value must be of one row: aggregates and window functions are not supported",
-    "WINDOW_FUNCTION_NOT_ALLOWED_IN_CLAUSE": "a value must be of one row: window functions are not supported",
-    "UNSUPPORTED_GENERATOR": "a value must be of one row: functions that make several rows of one are not supported",
-    "INVALID_NON_DETERMINISTIC_EXPRESSIONS": "it must have one value for one row, and this one differs from one "
-    "evaluation to the next: store the value in a column first",
+    _SUBQUERY: "sub-queries are not supported. Join the rows of the sub-query, or compute its value first",
+    "INVALID_WHERE_CONDITION": "aggregates and window functions are not supported. Use the values of one row",
+    "UNSUPPORTED_EXPR_FOR_OPERATOR": "aggregates and window functions are not supported. Use the values of one row",
+    "WINDOW_FUNCTION_NOT_ALLOWED_IN_CLAUSE": "window functions are not supported. Use the values of one row",
+    "UNSUPPORTED_GENERATOR": "functions that return several rows are not supported. Return one value for each row",
+    "INVALID_NON_DETERMINISTIC_EXPRESSIONS": "the expression is not deterministic: each evaluation can "
+    "return another value. Store the value in a column first",
 }
 
 
@@ -89,7 +89,7 @@ def parse_assignments(
         paths.append(path)
         if insert and len(path) > 1:
             raise InvalidArgument(
-                f"{what}: {key} is a part of a column, and a new row has whole ones: give a struct",
+                f"{what}: {key} is a part of a column, but an insert sets whole columns. Set the column to a struct",
                 error_class="DELTA_UNSUPPORTED_NESTED_FIELD_IN_OPERATION",
             )
         is_default = isinstance(value, str) and value.strip().upper() == "DEFAULT"
@@ -209,8 +209,8 @@ def _settable_path(key: str, schema: StructType, what: str) -> ColumnPath:
             data_type = resolve_path(schema, outer)[1] if has_path(schema, outer) else None
             if isinstance(data_type, (ArrayType, MapType)):
                 raise InvalidArgument(
-                    f"{key} is a part of {format_column_path(outer)}, which is of type {data_type}: only fields of "
-                    "structs are set by themselves, so set the whole column",
+                    f"{key} is a part of {format_column_path(outer)}, which is of type {data_type}, and only fields of "
+                    "structs can be set. Set the whole column",
                     error_class="DELTA_UNSUPPORTED_FIELD_UPDATE_NON_STRUCT",
                 )
         return resolve_path(schema, given)[0]
@@ -222,14 +222,14 @@ def _require_distinct(path: ColumnPath, others: list[ColumnPath], what: str) -> 
     for other in others:
         if path == other:
             raise InvalidArgument(
-                f"{what}: column {format_column_path(path)} is set twice: leave one value",
+                f"{what}: column {format_column_path(path)} is set twice. Remove one of the values",
                 error_class="DELTA_CONFLICT_SET_COLUMN",
             )
         shorter, longer = sorted((path, other), key=len)
         if longer[: len(shorter)] == shorter:
             raise InvalidArgument(
-                f"{what}: column {format_column_path(shorter)} is set, and so is its part "
-                f"{format_column_path(longer)}: set one of them",
+                f"{what}: column {format_column_path(shorter)} and its part {format_column_path(longer)} are both set. "
+                "Set one of them",
                 error_class="DELTA_CONFLICT_SET_COLUMN",
             )
 
@@ -240,11 +240,12 @@ def _require_may_be_set(path: ColumnPath, rules: WriteExpressions, what: str, in
         return
     if insert:
         raise InvalidArgument(
-            f"{what}: identity column {identity.name} is GENERATED ALWAYS: leave it out, its values are made on write",
+            f"{what}: identity column {identity.name} is GENERATED ALWAYS, so each write generates its values. "
+            "Leave it out",
             error_class="DELTA_IDENTITY_COLUMNS_EXPLICIT_INSERT_NOT_SUPPORTED",
         )
     raise InvalidArgument(
-        f"{what}: identity column {identity.name} cannot be set in rows that exist: leave it out",
+        f"{what}: identity column {identity.name} cannot be set in existing rows. Leave it out",
         error_class="DELTA_IDENTITY_COLUMNS_UPDATE_NOT_SUPPORTED",
     )
 
@@ -328,7 +329,7 @@ def _refusals_named(named: str) -> Iterator[None]:
         condition = (condition_of(error) or "").partition(".")[0]
         says = _REFUSED.get(condition) or spark_error_text(error)
         if condition == "UNRESOLVED_COLUMN" and named.startswith("UPDATE SET"):
-            says += "; a text is quoted: \"'text'\""
+            says += ". Text must be quoted: \"'text'\""
         kind = SqlSyntaxError if isinstance(error, ParseException) else InvalidArgument
         named_by = {"error_class": "DELTA_UNSUPPORTED_SUBQUERY"} if condition == _SUBQUERY else class_of(error)
         raise kind(f"{named}: {says}", **named_by) from error

@@ -297,9 +297,9 @@ class DmlCommand:
         """
         if expected is not None and written != expected:
             raise InvalidArgument(
-                f"{self.snapshot.store.root_url}: {self.operation} found {expected} rows to write, and wrote "
-                f"{written}: its conditions or its source changed while it ran, so nothing was committed: repeat it on "
-                "data that stays the same"
+                f"{self.snapshot.store.root_url}: {self.operation} found {expected} rows to write, but wrote "
+                f"{written}. Its conditions or its source changed during the operation, so nothing was committed. "
+                "Retry on data that does not change"
             )
 
     @contextmanager
@@ -357,8 +357,8 @@ class DmlCommand:
     def _log_skipped(self, snapshot: Snapshot) -> None:
         if self._application is not None:
             where, app = snapshot.table.root_url, self._application
-            why = f"application {app.app_id!r} has done its write {app.version} before"
-            _log.info("%s: this %s changes nothing, as of version %d: %s", where, self.operation, snapshot.version, why)
+            why = f"application {app.app_id!r} already committed its write {app.version}"
+            _log.info("%s: this %s changes nothing at version %d: %s", where, self.operation, snapshot.version, why)
 
     def _run(self, work: Callable[[], tuple[Mapping[str, str], Mapping[str, int]]]) -> CommitResult | None:
         try:

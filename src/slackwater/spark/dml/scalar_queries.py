@@ -73,7 +73,7 @@ def _literal(spark: SparkSession, query: str, what: str) -> str:
     try:
         frame = plain_sql(spark, query)
         if len(frame.columns) != 1:
-            raise InvalidArgument(f"{what}: a sub-query gives {len(frame.columns)} columns, and a value is one")
+            raise InvalidArgument(f"{what}: a sub-query returns {len(frame.columns)} columns. Select one column")
         frame = frame.toDF("value")
         kind = frame.schema.fields[0].dataType
         value = F.col("value")
@@ -89,7 +89,8 @@ def _literal(spark: SparkSession, query: str, what: str) -> str:
             shown, before, after = value.cast("string"), "'", "'"
         else:
             raise InvalidArgument(
-                f"{what}: a sub-query gives a value of type {kind.simpleString()}: MERGE with a source that has it"
+                f"{what}: a sub-query returns a value of the unsupported type {kind.simpleString()}. Use MERGE with a "
+                "source that contains the value"
             )
         rows = frame.select(shown).limit(2).collect()
     except PySparkException as error:
@@ -97,9 +98,7 @@ def _literal(spark: SparkSession, query: str, what: str) -> str:
             raise
         raise InvalidArgument(f"{what}: {_explained(error)}") from error
     if len(rows) > 1:
-        raise InvalidArgument(
-            f"{what}: a sub-query gives more than one row: let it give one, by an aggregate or LIMIT 1"
-        )
+        raise InvalidArgument(f"{what}: a sub-query returns more than one row. Use an aggregate or LIMIT 1")
     found = rows[0][0] if rows else None
     inner = "NULL" if found is None else f"{before}{found}{after}"
     return f"CAST({inner} AS {kind.simpleString()})"
@@ -109,7 +108,7 @@ def _explained(error: PySparkException) -> str:
     condition = condition_of(error) or ""
     if condition.startswith("UNRESOLVED_COLUMN"):
         return (
-            "a sub-query in a value is asked by itself, once, and finds no column of the row: MERGE with a source that "
-            f"has what it gives: {spark_error_text(error)}"
+            "a sub-query in a value runs once and cannot use columns of the row. Use MERGE with a source that contains "
+            f"its result: {spark_error_text(error)}"
         )
     return spark_error_text(error)

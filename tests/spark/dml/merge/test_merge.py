@@ -142,7 +142,7 @@ def test_only_the_last_clause_of_a_kind_has_no_condition(spark: SparkSession, pa
     before = listing(path)
     merge = table.alias("t").merge(spark.range(1).alias("s"), "t.id = s.id")
     twice = getattr(getattr(merge, kind)(), kind)("id = 1")
-    with pytest.raises(errors.InvalidArgument, match="only the last WHEN"):
+    with pytest.raises(errors.InvalidArgument, match="Only the last WHEN"):
         twice.execute()
     with pytest.raises(errors.InvalidArgument, match="at least one WHEN clause"):
         merge.execute()
@@ -196,7 +196,7 @@ def test_two_source_rows_must_not_modify_one_target_row(spark: SparkSession, pat
         table.merge(twice, "id = k").whenMatchedDelete("id = 1"),
         table.merge(twice, "id = k").whenMatchedUpdate("w = 'a'", {"v": "w"}).whenMatchedDelete(),
     ):
-        with pytest.raises(errors.MergeCardinalityViolation, match="2 matching pairs of rows modify 1 rows"):
+        with pytest.raises(errors.MergeCardinalityViolation, match="2 matching pairs of rows modify 1 target rows"):
             ambiguous.execute()
     assert listing(path) == before
     narrowed = table.merge(twice, "id = k").whenMatchedUpdate("w = 'b'", {"v": "w"})

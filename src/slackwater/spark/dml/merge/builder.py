@@ -196,7 +196,7 @@ class DeltaMergeBuilder:
         """
         if not self.clauses:
             raise InvalidArgument(
-                "a MERGE needs at least one WHEN clause: add whenMatched… or whenNotMatched…",
+                "a MERGE needs at least one WHEN clause. Add whenMatched… or whenNotMatched…",
                 error_class="DELTA_MERGE_MISSING_WHEN",
             )
         for kind in (MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE):
@@ -207,8 +207,8 @@ class DeltaMergeBuilder:
         for clause in clauses_of(self, kind)[:-1]:
             if clause.condition is None:
                 raise InvalidArgument(
-                    f"{clause} has no condition, so no clause after it is ever reached: only the last WHEN {kind} "
-                    "clause may leave its condition out",
+                    f"{clause} has no condition, so the clauses after it never apply. Only the last WHEN {kind} clause "
+                    "can omit its condition",
                     error_class=_NOT_LAST[kind],
                 )
 

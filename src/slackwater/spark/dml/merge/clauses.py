@@ -123,8 +123,8 @@ class ClauseResolver:
                 chosen[quoted(column.name)] = self._star_value(value, given, column, inserts)
             elif column.name not in optional and not self.builder.evolves_schema:
                 raise InvalidArgument(
-                    f"{what} *: the source has no column {column.name} (it has {list(source.names)}): name the columns "
-                    "that are to be set, or use withSchemaEvolution()",
+                    f"{what} *: the source has no column {column.name}. Its columns are {list(source.names)}. Name the "
+                    "columns to set, or use withSchemaEvolution()",
                     error_class="DELTA_MERGE_UNRESOLVED_EXPRESSION",
                 )
         return parse_assignments(chosen, self.schema, self.rules, f"{what} *", insert=inserts)

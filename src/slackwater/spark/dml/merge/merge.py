@@ -179,9 +179,9 @@ class Merge:
         rows = row_count(found.rows_of(clauses))
         if pairs > rows:
             raise MergeCardinalityViolation(
-                f"{self.change.snapshot.store.root_url}: {pairs} matching pairs of rows modify {rows} rows of the "
-                "target, so some row would be modified by several source rows and what it becomes is not defined; "
-                "nothing was changed: leave one source row for each target row, or make the conditions narrower"
+                f"{self.change.snapshot.store.root_url}: several source rows match one row of the target: {pairs} "
+                f"matching pairs of rows modify {rows} target rows. Nothing was changed. Provide one source row for "
+                "each target row, or make the conditions narrower"
             )
 
     def parameters(self) -> Mapping[str, str]:

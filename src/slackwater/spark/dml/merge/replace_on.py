@@ -88,8 +88,8 @@ def _matched(frame: DataFrame, matching: Matching, change: DmlCommand) -> tuple[
         for side, columns in (("table", known), ("data", given)):
             if plain.lower() not in columns:
                 raise InvalidArgument(
-                    f"{change.snapshot.store.root_url}: replaceUsing names {name}, and the {side} has no such column: "
-                    f"it has {sorted(columns.values())}",
+                    f"{change.snapshot.store.root_url}: replaceUsing names {name}, but the {side} has no such column. "
+                    f"Its columns are {sorted(columns.values())}",
                     error_class="UNRESOLVED_INSERT_REPLACE_USING_COLUMN",
                 )
         target, source = (quoted(columns[plain.lower()]) for columns in (known, given))

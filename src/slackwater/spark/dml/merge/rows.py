@@ -221,8 +221,8 @@ class MergeRows:
             setting = [name in clause.values for clause in self._inserts]
             if any(setting) and not all(setting):
                 raise UnsupportedFeature(
-                    f"some of the WHEN NOT MATCHED clauses set the column {name}, which the table makes, and others do "
-                    "not: set it in all of them, or in none"
+                    f"the table generates the column {name}, but some WHEN NOT MATCHED clauses set it and some do not. "
+                    "Set it in all of them, or in none"
                 )
         left_out = {name for name in made if name not in self._inserts[0].values}
         names = [quoted(c.name) for c in self._change.schema if c.name not in left_out]
