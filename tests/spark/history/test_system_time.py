@@ -467,7 +467,7 @@ def test_a_column_that_came_later_is_null_before_and_one_that_cannot_be_read_end
 
 def test_a_column_of_the_same_name_is_refused(shelf: Shelf) -> None:
     shelf.create("id BIGINT, System_Start BIGINT")
-    with pytest.raises(InvalidArgument, match="has a column System_Start of its own"):
+    with pytest.raises(InvalidArgument, match="has a column System_Start, a name"):
         shelf.lake.table("t").system_time().all()
 
 

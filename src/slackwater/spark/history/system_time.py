@@ -250,8 +250,8 @@ class SystemTimeRelation:
         snapshot = self._latest()
         if snapshot.table.branch is not None:
             raise InvalidArgument(
-                f"{snapshot.store.root_url}: what a transaction does has no time before it commits: ask the table "
-                "itself, outside of the transaction"
+                f"{snapshot.store.root_url}: changes of a transaction have no system time before its commit. Read the "
+                "table outside of the transaction"
             )
         _require_free(snapshot, SYSTEM_START, SYSTEM_END)
         return snapshot
@@ -271,9 +271,7 @@ class SystemTimeRelation:
                 if owned is not None:
                     owned.owner.cut(at)
                 elif at > time.time_ns() // 1_000_000:
-                    raise TimestampOutOfRange(
-                        f"{format_ms(at)} has not come yet: what is current is the newest version"
-                    )
+                    raise TimestampOutOfRange(f"{format_ms(at)} is in the future. Use a time up to now")
             except TimestampOutOfRange:
                 if not may_be_later or at == first_ms:
                     raise
@@ -306,8 +304,8 @@ class SystemTimeRelation:
             found = row_lifetimes(scan, lifetimes, first_ms, last_ms, wanted)
         except DataFileNotFound as error:
             raise DataFileNotFound(
-                f"{snapshot.store.root_url}: versions of rows are in data files that are gone: {error}. Files that "
-                "were vacuumed are not needed for a later start: system_time(since=…)"
+                f"{snapshot.store.root_url}: data files with versions of rows do not exist: {error}. VACUUM may have "
+                "deleted them. Use a later start: system_time(since=…)"
             ) from error
         return found.where((F.col(START) <= last_ms) & (F.col(END) > first_ms))
 
@@ -341,7 +339,7 @@ def _column_named(name: str, snapshot: Snapshot) -> str:
     found = found or [column for column in snapshot.schema.names if column.lower() == name.lower()]
     if len(found) != 1:
         known = ", ".join(snapshot.schema.names)
-        raise InvalidArgument(f"{snapshot.store.root_url} has no column {name!r} for a key: it has {known}")
+        raise InvalidArgument(f"{snapshot.store.root_url} has no column {name!r} for a key. Its columns are {known}")
     return found[0]
 
 
@@ -349,8 +347,8 @@ def _require_free(snapshot: Snapshot, *names: str) -> None:
     taken = [column for column in snapshot.schema.names if column.lower() in names]
     if taken:
         raise InvalidArgument(
-            f"{snapshot.store.root_url} has a column {taken[0]} of its own, where the time of its rows is told: "
-            "rename it"
+            f"{snapshot.store.root_url} has a column {taken[0]}, a name that system time uses for the time of its "
+            "rows. Rename the column"
         )
 
 
