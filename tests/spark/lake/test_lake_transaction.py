@@ -252,7 +252,7 @@ def test_tables_are_named(spark: SparkSession, lake: slackwater.Lake) -> None:
     tx = lake.transaction(spark)
     with pytest.raises(TableNotFound):
         tx.table("nowhere")
-    with pytest.raises(InvalidArgument, match="named by a text"):
+    with pytest.raises(InvalidArgument, match="must be a string"):
         tx.table(lake.table("stock"))  # type: ignore[arg-type]
     tx.rollback()
 

@@ -417,7 +417,7 @@ class Lake(LogLake):
     def _session(self) -> SparkSession:
         session = self._known_session()
         if session is None:
-            raise InvalidArgument("there is no active Spark session: give the lake one, with spark=")
+            raise InvalidArgument("there is no active Spark session. Create the lake with spark=")
         require_running(session)
         return session
 

@@ -137,8 +137,8 @@ class TimeSliceTable(DeltaTable):
 
     def _refused(self, what: str) -> OperationNotAllowed:
         return OperationNotAllowed(
-            f"{what} is of the table as it is now: use lake.table({self._name!r}); this one is the table as it was at "
-            "one instant, by lake.as_of"
+            f"{what}: not possible in a time slice of lake.as_of, which shows the table at one instant. Use "
+            f"lake.table({self._name!r})"
         )
 
 

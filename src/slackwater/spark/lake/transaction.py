@@ -77,7 +77,7 @@ class LakeTransaction(LogTransaction):
         {'stock': 2}
         """
         if not isinstance(name, str):
-            raise InvalidArgument(f"a table of the lake is named by a text, found {type(name).__name__}")
+            raise InvalidArgument(f"the name of a table must be a string, found {type(name).__name__}")
         self.reading(name)
         return TransactionTable(self, name)
 
@@ -223,7 +223,7 @@ class TransactionTable(DeltaTable):
 
     def _snapshot_for_upkeep(self, what: str) -> Snapshot:
         raise OperationNotAllowed(
-            f"{what} is no part of a transaction: do it before or after, with lake.table({self._name!r})"
+            f"{what} cannot be part of a transaction. Run it before or after, with lake.table({self._name!r})"
         )
 
     def _alter(self, change: Callable[[Snapshot], Any], reads_rows: bool = False) -> CommitResult | None:
