@@ -25,6 +25,6 @@ def test_broken_rules_print_one_sentence_each(tmp_path: Path, mode: str) -> None
     assert [line.partition(":")[0] for line in told] == ["CHECK", "NOT NULL", "replaceWhere", "UPDATE"], done.stderr
     for line in told:
         require_plain(line)
-        assert "nothing was written" in line
+        assert "Nothing was written" in line
     assert rows == "rows: 9"
     assert done.stderr.partition(BEGINS)[2].partition(ENDS)[0].split() == []

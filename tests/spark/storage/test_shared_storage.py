@@ -72,7 +72,9 @@ def test_rows_that_spark_wrote_and_nobody_finds_are_told_and_nothing_is_committe
         "merge": merge.execute,
     }
     for name, change in changes.items():
-        with pytest.raises(errors.StorageError, match=r"Spark wrote \d+ rows, .* hold \d+: nothing was committed"):
+        with pytest.raises(
+            errors.StorageError, match=r"Spark wrote \d+ rows, .* finds \d+ rows in the files\. Nothing was committed"
+        ):
             change()
         assert listing(path) == before, name
     assert not (tmp_path / "new").exists()

@@ -198,7 +198,7 @@ def test_rearranging_must_leave_as_many_rows(spark: SparkSession, tmp_path: Path
     path = tmp_path / "t"
     save(spark.range(6), path)
     before = listing(path)
-    with pytest.raises(errors.InvalidArgument, match="6 rows were to become 5"):
+    with pytest.raises(errors.InvalidArgument, match="replaces 6 rows by 5"):
         save(read(spark, path).filter("id > 0"), path, "overwrite", dataChange="false")
     with pytest.raises(errors.InvalidArgument, match="mode overwrite"):
         save(spark.range(1), path, dataChange="false")

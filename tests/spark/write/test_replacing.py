@@ -183,12 +183,16 @@ def test_names_and_tables_of_lakes_take_it_too(spark: SparkSession, tmp_path: Pa
         ("overwrite", {"replaceUsing": "id", "replaceOn": "t.id = s.id"}, "not both"),
         ("overwrite", {"replaceUsing": "id", "replaceWhere": "id = 1"}, "replaceUsing or replaceWhere, not both"),
         ("overwrite", {"replaceOn": "true", "partitionOverwriteMode": "static"}, "or partitionOverwriteMode"),
-        ("overwrite", {"replaceUsing": "id", "overwriteSchema": "true"}, "cannot go with overwriteSchema=true"),
-        ("overwrite", {"replaceUsing": "id", "dataChange": "false"}, "cannot go with dataChange=false"),
-        ("overwrite", {"replaceUsing": "id,,v"}, "columns with commas between them"),
-        ("overwrite", {"replaceUsing": " "}, "columns with commas between them"),
+        (
+            "overwrite",
+            {"replaceUsing": "id", "overwriteSchema": "true"},
+            "cannot be combined with overwriteSchema=true",
+        ),
+        ("overwrite", {"replaceUsing": "id", "dataChange": "false"}, "cannot be combined with dataChange=false"),
+        ("overwrite", {"replaceUsing": "id,,v"}, "a comma-separated list of columns"),
+        ("overwrite", {"replaceUsing": " "}, "a comma-separated list of columns"),
         ("overwrite", {"replaceOn": ""}, "found an empty text"),
-        ("overwrite", {"replaceUsing": "id", "targetAlias": "t"}, "give that, too"),
+        ("overwrite", {"replaceUsing": "id", "targetAlias": "t"}, "Set replaceOn"),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(

@@ -61,7 +61,7 @@ def test_what_delta_spark_refuses_is_refused_before_any_job(both: SparkSession) 
     refused = {(value, name) for value, name, result in CASES if result == "refused"}
     assert len(refused) > 100
     for value, name in sorted(refused):
-        with pytest.raises(InvalidArgument, match=f"column c is of type {name.partition('(')[0]}.*cast it yourself"):
+        with pytest.raises(InvalidArgument, match=f"column c is of type {name.partition('(')[0]}.*Cast the value"):
             assigned(both, value, name)
 
 

@@ -42,7 +42,7 @@ def table(spark: SparkSession, path: str) -> str:
 )
 def test_a_text_that_is_too_long_is_not_written(spark: SparkSession, table: str, column: str, value: str) -> None:
     before = spark.table(table).collect()
-    says = rf"the length of column {column}, .* is broken by a row .* nothing was written"
+    says = rf"the length of column {column}, .* is broken by a row .* Nothing was written"
     for text in (
         f"INSERT INTO {table} (id, {column}) VALUES (1, {value})",
         f"UPDATE {table} SET {column} = {value}",

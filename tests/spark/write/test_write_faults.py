@@ -266,7 +266,9 @@ def test_a_directory_that_executors_may_not_make_is_an_error_of_the_store() -> N
     rows = ".slackwater-1/rows"
     told = f"Lost task 0.3 (executor 1): java.io.IOException: Mkdirs failed to create file:/t/{rows}/_temporary/0"
     with (
-        pytest.raises(errors.StorageError, match=r"unchanged: Mkdirs failed to create file:/t/.*user that executors"),
+        pytest.raises(
+            errors.StorageError, match=r"written: Mkdirs failed to create file:/t/.*unchanged.*user of the executors"
+        ),
         writer_module._failures_named("/t", rows),
     ):
         raise PySparkException(f"Job aborted due to stage failure.\n: org.apache.spark.SparkException: {told}")

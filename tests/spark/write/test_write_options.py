@@ -77,8 +77,8 @@ def test_a_write_that_writes_nothing_says_why(
     said = [message.partition(": ") for message in caplog.messages]
     assert {where for where, _, _ in said} == {path.as_uri()}
     assert [why for _, _, why in said] == [
-        "nothing is written, as of version 0: application 'job' has done its write 2 before",
-        "nothing is written, as of version 0: the table is there, and the mode is ignore",
+        "nothing is written at version 0: application 'job' already committed its write 2",
+        "nothing is written at version 0: the table exists, and the mode is ignore",
     ]
 
 

@@ -45,7 +45,7 @@ def identity_values(identity: IdentityColumn, partitions: int, token: str) -> Co
     overflow = F.raise_error(
         F.lit(
             f"{marked(token)}identity column {identity.name}: its values are used up (start {identity.start}, step "
-            f"{identity.step}, high-water mark {identity.high_water_mark}): the next ones do not fit into a long"
+            f"{identity.step}, high-water mark {identity.high_water_mark}). The next value does not fit into a long"
         )
     ).cast("long")
     low, high = F.lit(-_LONGEST - 1).cast(_WIDE), F.lit(_LONGEST).cast(_WIDE)

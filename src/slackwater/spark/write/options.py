@@ -136,7 +136,7 @@ def write_options(
     canonical = _MODES.get(mode.lower())
     if canonical is None:
         raise InvalidArgument(
-            f"unknown write mode {mode!r}: use one of {', '.join(_MODES)}", error_class="DELTA_ILLEGAL_OPTION"
+            f"unknown write mode {mode!r}. Use one of {', '.join(_MODES)}", error_class="DELTA_ILLEGAL_OPTION"
         )
     if partition_by and cluster_by:
         raise InvalidArgument(
@@ -185,8 +185,8 @@ def stream_options(
     mode = _OUTPUT_MODES.get(output_mode.lower())
     if mode is None:
         raise InvalidArgument(
-            f"a stream is written to a Delta table in output mode append or complete, found {output_mode!r}: use one "
-            "of them, or merge each batch into the table with foreachBatch",
+            f"output mode {output_mode!r} is not supported for a stream into a Delta table. Use append or complete, or "
+            "merge each batch into the table with foreachBatch",
             error_class="DELTA_UNSUPPORTED_OUTPUT_MODE",
         )
     left_out = _NOT_OF_STREAMS if mode == "overwrite" else (*_NOT_OF_STREAMS, "overwriteschema")
@@ -222,8 +222,8 @@ def _validate(request: WriteOptions) -> None:
         )
     if request.overwrite_schema and (request.replace_where is not None or request.dynamic_partitions):
         raise InvalidArgument(
-            "overwriteSchema replaces the whole table: it cannot go with replaceWhere or dynamic partition overwrite; "
-            "use mergeSchema to add columns",
+            "overwriteSchema replaces the whole table, so it cannot be combined with replaceWhere or dynamic partition "
+            "overwrite. Use mergeSchema to add columns",
             error_class="DELTA_OVERWRITE_SCHEMA_WITH_DYNAMIC_PARTITION_OVERWRITE"
             if request.dynamic_partitions
             else "DELTA_ILLEGAL_USAGE",
@@ -235,7 +235,7 @@ def _validate(request: WriteOptions) -> None:
         )
     if not request.data_change and not overwrite:
         raise InvalidArgument(
-            "dataChange=false only rearranges rows that are there: it needs mode overwrite",
+            "dataChange=false only rearranges existing rows. Use mode overwrite",
             error_class="DELTA_ILLEGAL_USAGE",
         )
 
@@ -249,14 +249,14 @@ def _matching(given: Options) -> Matching | None:
         )
     if alias is not None and on is None:
         raise InvalidArgument(
-            "targetAlias is the table's name in the condition of replaceOn: give that, too",
+            "targetAlias is the table's name in the condition of replaceOn, which is missing. Set replaceOn",
             error_class="DELTA_ILLEGAL_OPTION",
         )
     if using is not None:
         columns = tuple(name.strip() for name in _LISTED.findall(using))
         if not all(columns) or not columns:
             raise InvalidArgument(
-                f"replaceUsing must be columns with commas between them, found {using!r}",
+                f"replaceUsing must be a comma-separated list of columns, found {using!r}",
                 error_class="DELTA_ILLEGAL_OPTION",
             )
         return Matching(columns)
@@ -289,7 +289,7 @@ def _validate_matching(request: WriteOptions, name: str) -> None:
     for other, is_given in (("overwriteSchema", request.overwrite_schema), ("dataChange", not request.data_change)):
         if is_given:
             raise InvalidArgument(
-                f"{name} replaces some rows of the table: it cannot go with {other}={given[other]}",
+                f"{name} replaces only some rows of the table, so it cannot be combined with {other}={given[other]}",
                 error_class="DELTA_INCOMPATIBLE_DATAFRAME_OPTIONS",
             )
 

@@ -94,8 +94,8 @@ def require_partition_condition(snapshot: Snapshot, condition: str) -> None:
     read = {path[0] for path in read_columns(condition, snapshot.schema)}
     if others := sorted(name for name in read if name.lower() not in partitions):
         raise InvalidArgument(
-            f"{snapshot.store.root_url}: replaceWhere reads {others}, which are no partition columns, and the setting "
-            "spark.databricks.delta.replaceWhere.dataColumns.enabled is false: name partition columns alone",
+            f"{snapshot.store.root_url}: replaceWhere uses {others}, which are not partition columns. Use only "
+            "partition columns, or set spark.databricks.delta.replaceWhere.dataColumns.enabled to true",
             error_class="DELTA_NON_PARTITION_COLUMN_REFERENCE",
         )
 

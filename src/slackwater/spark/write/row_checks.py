@@ -115,7 +115,7 @@ class CheckOutcomeUnknown(Exception):
 def _violated(where: str, broken: str) -> InvariantViolationException:
     error_class, _, says = broken.partition(":")
     return InvariantViolationException(
-        f"{where}: {says}; nothing was written: fix the rows, or the rule", error_class=error_class or None
+        f"{where}: {says}. Nothing was written. Correct the rows or the rule", error_class=error_class or None
     )
 
 

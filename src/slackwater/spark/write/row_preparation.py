@@ -64,7 +64,8 @@ def prepare_rows(
     brought = [i.name for i in rules.identity if i not in missing and not i.allow_explicit_insert]
     if brought:
         raise InvalidArgument(
-            f"identity column {brought[0]} is GENERATED ALWAYS: leave it out of the rows, its values are made on write",
+            f"identity column {brought[0]} is GENERATED ALWAYS, so each write generates its values. Leave it out of "
+            "the rows",
             error_class="DELTA_IDENTITY_COLUMNS_EXPLICIT_INSERT_NOT_SUPPORTED",
         )
     partitions = 1

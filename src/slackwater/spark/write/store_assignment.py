@@ -142,7 +142,7 @@ def name_overflow_errors(where: str) -> Iterator[None]:
             raise
         error_class, _, says = told.partition(":")
         raise ValueDoesNotFit(
-            f"{where}: {says}; nothing was written: correct the value, or use try_cast for NULL in its place",
+            f"{where}: {says}. Nothing was written. Correct the value, or use try_cast to write NULL",
             error_class=error_class,
         ) from error
 
@@ -166,9 +166,9 @@ class _Storable:
                 self.require(source.dataType, target.dataType, f"{column}.{target.name}")
         elif not self._allows(given, wanted):
             raise InvalidArgument(
-                f"column {column} is of type {wanted.simpleString()}, and a value of type {given.simpleString()} is "
-                f"not stored in it under spark.sql.storeAssignmentPolicy={self.assignment.policy}: cast it yourself "
-                "if that is meant",
+                f"column {column} is of type {wanted.simpleString()}, and a value of type {given.simpleString()} "
+                f"cannot be stored in it under spark.sql.storeAssignmentPolicy={self.assignment.policy}. Cast the "
+                "value explicitly",
                 error_class="DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION",
             )
 
@@ -188,8 +188,8 @@ def _require_same_fields(
     extra = [name for name in given.names if name.lower() not in expected]
     if missing or extra or len(there) != len(set(there)):
         raise InvalidArgument(
-            f"column {column} has the fields {wanted.names}, and the value has {given.names}: a value must have each "
-            "of them once and no other; add those that it lacks, as nulls if need be",
+            f"column {column} has the fields {wanted.names}, but the value has {given.names}. Provide each field of "
+            "the column exactly once and no other, with nulls for missing fields if necessary",
             error_class="DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION",
         )
 

@@ -171,7 +171,7 @@ class WriteAttempt:
         if request.partition_by and not _same_names(request.partition_by, old.partition_columns):
             raise InvalidArgument(
                 f"{snapshot.store.root_url} is partitioned by {list(old.partition_columns)}, not by "
-                f"{list(request.partition_by)}: leave partitionBy out, or replace the table with mode overwrite and "
+                f"{list(request.partition_by)}. Leave partitionBy out, or replace the table with mode overwrite and "
                 "overwriteSchema",
                 error_class="DELTA_METADATA_MISMATCH",
             )
@@ -189,7 +189,7 @@ class WriteAttempt:
             if given and given != current:
                 raise InvalidArgument(
                     f"{snapshot.store.root_url} is clustered by {list(map(format_column_path, current))}, not by "
-                    f"{list(map(format_column_path, given))}: leave clusterBy out, change the columns with "
+                    f"{list(map(format_column_path, given))}. Leave clusterBy out, change the columns with "
                     "DeltaTable.clusterBy, or replace the table with mode overwrite and overwriteSchema",
                     error_class="DELTA_CLUSTERING_COLUMNS_MISMATCH",
                 )
@@ -211,8 +211,8 @@ class WriteAttempt:
         for name in missing:
             if name not in made:
                 raise InvalidArgument(
-                    f"{self._snapshot.store.root_url}: the data lacks the partition column {name}: add it, null where "
-                    "that is meant",
+                    f"{self._snapshot.store.root_url}: the data has no partition column {name}. Add the column, with "
+                    "null values if intended",
                     error_class="DELTA_MISSING_PARTITION_COLUMN",
                 )
 
@@ -225,8 +225,8 @@ class WriteAttempt:
         known = [count for count in before if count is not None]
         if len(known) < len(before) or sum(known) - deleted != after:
             raise InvalidArgument(
-                f"{self._snapshot.store.root_url}: dataChange=false must leave the rows as they are, but "
-                f"{sum(known) - deleted} rows were to become {after}: leave the option out where rows change"
+                f"{self._snapshot.store.root_url}: dataChange=false must not change rows, but the write replaces "
+                f"{sum(known) - deleted} rows by {after}. Leave the option out if rows change"
             )
 
 

@@ -238,9 +238,9 @@ def _failures_named(where: str, rows: str) -> Iterator[None]:
         if reason is None or isinstance(error, SlackwaterError):
             raise
         raise StorageError(
-            f"{where}: a data file could not be written, the table is unchanged: {reason}; check the disk's free space "
-            "and its permissions, also for the user that executors run as, and that no partition value is too long for "
-            "the name of a directory"
+            f"{where}: a data file could not be written: {reason}. The table is unchanged. Check the disk's free "
+            "space, its permissions for the user of the executors, and that no partition value is too long for the "
+            "name of a directory"
         ) from error
 
 
@@ -331,8 +331,8 @@ def _log_text(text: str, data_type: DataType) -> str | None:
     kind = str(data_type)
     if kind == "date" and len(text) > _LONGEST_DATE:
         raise UnsupportedFeature(
-            f"a date that partitions a table must have a year of at most 5 digits, found {text}: leave such rows out, "
-            "or partition by another column"
+            f"a date that partitions a table must have a year of at most 5 digits, found {text}. Remove such rows, or "
+            "partition by another column"
         )
     if kind in _PLAIN_TEXT:
         return text
@@ -350,7 +350,7 @@ def _moment(micros: int) -> dt.datetime:
     except OverflowError as error:
         raise UnsupportedFeature(
             f"a timestamp that partitions a table must be in the years 1 to 9999, found {micros} microseconds since "
-            "1970: leave such rows out, or partition by another column"
+            "1970. Remove such rows, or partition by another column"
         ) from error
 
 
@@ -417,8 +417,8 @@ class CountedRows:
         if counted == found:
             return
         if not left_anything:
-            raise not_shared(where, f"a place of its own to write {counted} rows to")
+            raise not_shared(where, f"another location for {counted} new rows")
         raise StorageError(
-            f"{where}: Spark wrote {counted} rows, and the files that this process finds there hold {found}: nothing "
-            f"was committed; {WHAT_TO_DO}; where that is so, look for what removes files there, and repeat it"
+            f"{where}: Spark wrote {counted} rows, but this process finds {found} rows in the files. Nothing was "
+            f"committed: {WHAT_TO_DO}. If that is so, find out what removes files there, and retry"
         )

@@ -99,7 +99,7 @@ def _hidden(store: ObjectStore, root: Path) -> Iterator[str]:
         (root / hidden).mkdir(parents=True)
     except OSError as error:
         raise StorageRefused(
-            f"{store.root_url}: no files can be written there, nothing was changed: {error}; check the path, its "
+            f"{store.root_url}: no files can be written there: {error}. Nothing was changed. Check the path, its "
             "permissions and the disk"
         ) from error
     try:
