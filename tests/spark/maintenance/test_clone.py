@@ -108,7 +108,7 @@ def test_a_clone_is_vacuumed_without_touching_its_source(
         ({"isShallow": True, "replace": 1}, ValueError, "replace needs to be a boolean"),
         ({"isShallow": True, "properties": "x"}, ValueError, "properties needs to be a dict"),
         ({"isShallow": True, "target": 5}, ValueError, "target needs to be a string"),
-        ({"isShallow": True, "target": "name"}, errors.UnsupportedFeature, "found by path"),
+        ({"isShallow": True, "target": "name"}, errors.UnsupportedFeature, "must be a path"),
     ],
 )
 def test_arguments(
@@ -132,7 +132,7 @@ def test_a_lake_is_cloned(spark: SparkSession, tmp_path: Path, conf: Any) -> Non
         with lake.transaction(spark) as tx:
             tx.table("a").append(spark.range(2))
             tx.table("b").append(spark.range(3))
-            with pytest.raises(errors.OperationNotAllowed, match="a clone is no part of a transaction"):
+            with pytest.raises(errors.OperationNotAllowed, match="a clone cannot be part of a transaction"):
                 tx.table("a").clone(str(tmp_path / "x"), isShallow=True)
         then = tx.commit_timestamp
         lake.table("a").delete()

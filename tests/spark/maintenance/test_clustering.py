@@ -119,7 +119,7 @@ def test_what_is_asked_of_other_tables_is_refused(spark: SparkSession, path: str
     table = clustered(spark, path, "x")
     append(spark, path, 0)
     before = listing(path)
-    with pytest.raises(errors.InvalidArgument, match="is clustered, so its rows are not put in another order"):
+    with pytest.raises(errors.InvalidArgument, match="is clustered, so OPTIMIZE cannot z-order its rows"):
         table.optimize().executeZOrderBy("x")
     with pytest.raises(errors.InvalidArgument, match="is clustered, so it has no partitions"):
         table.optimize().where("x = 1").executeCompaction()

@@ -133,8 +133,8 @@ def test_properties_of_the_session_are_the_tables(spark: SparkSession, tmp_path:
 @pytest.mark.parametrize(
     ("identifier", "partitions", "kind", "text"),
     [
-        ("some.table", None, errors.UnsupportedFeature, "write parquet"),
-        ("iceberg.`/x`", None, errors.UnsupportedFeature, "write parquet"),
+        ("some.table", None, errors.UnsupportedFeature, "Use parquet"),
+        ("iceberg.`/x`", None, errors.UnsupportedFeature, "Use parquet"),
         ("parquet.`{path}`", "p INT,,", errors.InvalidArgument, "not a data type"),
         ("parquet.`{path}`", 5, errors.InvalidArgument, "partitionSchema must be"),
         ("parquet.`{path}`", None, errors.InvalidArgument, r"names partition columns \['p'\]"),

@@ -256,7 +256,7 @@ def test_rows_that_do_not_add_up_commit_nothing(spark: SparkSession, path: str, 
     log.write_text(log.read_text().replace('\\"numRecords\\":10', '\\"numRecords\\":11'))
     (Path(path) / "_delta_log" / f"{0:020d}.crc").unlink(missing_ok=True)
     before = listing(path)
-    with pytest.raises(errors.InvalidArgument, match="found 22 rows to write, and wrote 20"):
+    with pytest.raises(errors.InvalidArgument, match="found 22 rows to write, but wrote 20"):
         table.optimize().executeCompaction()
     assert listing(path) == before
 

@@ -150,7 +150,7 @@ def test_an_inventory_says_what_there_is(spark: SparkSession, path: Path, conf: 
         table.vacuum(0, inventory=outside)
     with pytest.raises(errors.InvalidArgument, match="isDir BOOLEAN"):
         table.vacuum(0, inventory=inventory.drop("isDir"))
-    with pytest.raises(errors.InvalidArgument, match="no NULLs"):
+    with pytest.raises(errors.InvalidArgument, match="not contain NULLs"):
         table.vacuum(0, inventory=spark.createDataFrame([(str(live), None, False, 1)], schema))
 
 

@@ -91,13 +91,13 @@ class DeltaOptimizeBuilder(_Builder):
         if not clustering_paths(Snapshot.open(table)):
             if self._takes_all:
                 raise InvalidArgument(
-                    f"{self._path}: the table is not clustered, and full() is for those that are",
+                    f"{self._path}: the table is not clustered. Leave full() out",
                     error_class="DELTA_OPTIMIZE_FULL_NOT_SUPPORTED",
                 )
             return self._result(compact(self._spark, table, self._where))
         if self._where.given is not None:
             raise InvalidArgument(
-                f"{self._path}: the table is clustered, so it has no partitions to choose: leave where out",
+                f"{self._path}: the table is clustered, so it has no partitions to choose. Leave where out",
                 error_class="DELTA_CLUSTERING_WITH_PARTITION_PREDICATE",
             )
         return self._result(cluster(self._spark, table, self._takes_all))
@@ -115,9 +115,9 @@ class DeltaOptimizeBuilder(_Builder):
         names = list(cols[0]) if len(cols) == 1 and isinstance(cols[0], (list, tuple)) else list(cols)
         for name in names:
             if not isinstance(name, str):
-                raise TypeError(f"columns of a z-order are named by texts, found {name!r}")
+                raise TypeError(f"columns of a z-order must be strings, found {name!r}")
         if self._takes_all:
-            raise InvalidArgument(f"{self._path}: full() is for clustered tables, and has no meaning for a z-order")
+            raise InvalidArgument(f"{self._path}: full() is only for clustered tables. Leave it out of a z-order")
         return self._result(order_by_curve(self._spark, self._table(), self._where, [str(name) for name in names]))
 
 

@@ -71,14 +71,14 @@ def _path_of(target: Any, is_shallow: Any, is_replaced: Any, properties: Any) ->
         require_type("properties", properties, dict)
     if not is_shallow:
         raise UnsupportedFeature(
-            "only shallow clones are made (isShallow=True), as by delta-spark; for a copy of the rows write "
-            "table.toDF() to the other place (DELTA_UNSUPPORTED_DEEP_CLONE)",
+            "only shallow clones are supported (DELTA_UNSUPPORTED_DEEP_CLONE). Set isShallow=True, or write "
+            "table.toDF() to the target for a copy of the rows",
             error_class="DELTA_UNSUPPORTED_DEEP_CLONE",
         )
     path = path_in_text(target) or target
     if not is_absolute(path):
         raise UnsupportedFeature(
-            f"{target}: tables are found by path in this version: name an absolute path or a URL, or delta.`/path`",
+            f"{target}: the target of a clone must be a path. Use an absolute path or a URL, or delta.`/path`",
             error_class="DELTA_INVALID_CLONE_PATH",
         )
     return path

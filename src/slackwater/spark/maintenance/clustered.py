@@ -43,8 +43,8 @@ def order_by_curve(spark: SparkSession, table: Table, where: PartitionFilter, na
     change = RewriteCommand(spark, table, OPTIMIZE)
     if clustering_paths(change.snapshot):
         raise InvalidArgument(
-            f"{change.snapshot.store.root_url}: the table is clustered, so its rows are not put in another order: run "
-            "optimize().executeCompaction(), which clusters it",
+            f"{change.snapshot.store.root_url}: the table is clustered, so OPTIMIZE cannot z-order its rows. Run "
+            "optimize().executeCompaction() to cluster the table",
             error_class="DELTA_CLUSTERING_WITH_ZORDER_BY",
         )
     paths = z_order_paths(change, names)
@@ -98,7 +98,7 @@ def z_order_paths(change: RewriteCommand, names: Sequence[str]) -> list[ColumnPa
     """Return the columns in the schema's spelling. Raises InvalidArgument, see `order_by_curve`."""
     where = change.snapshot.store.root_url
     if not names:
-        raise InvalidArgument(f"{where}: z-order needs one column at least: executeZOrderBy('a', 'b')")
+        raise InvalidArgument(f"{where}: z-order needs at least one column, as in executeZOrderBy('a', 'b')")
     physical = change.snapshot.physical_paths
     with_stats = {leaf.path for leaf in change.rows.layout().leaves.leaves}
     paths: list[ColumnPath] = []
@@ -113,8 +113,8 @@ def z_order_paths(change: RewriteCommand, names: Sequence[str]) -> list[ColumnPa
         kind = resolve_column(change.schema, path).type
         if kind is None or not clustering.has_extremes(kind) or physical.get(path, path) not in with_stats:
             raise InvalidArgument(
-                f"{where}: files have no statistics of {name}, so its order would help no reader: name it in "
-                "delta.dataSkippingStatsColumns, raise delta.dataSkippingNumIndexedCols, or order by others",
+                f"{where}: files have no statistics of {name}, so a z-order by it would not skip files. Add it to "
+                "delta.dataSkippingStatsColumns, raise delta.dataSkippingNumIndexedCols, or use other columns",
                 error_class="DELTA_ZORDERING_ON_COLUMN_WITHOUT_STATS",
             )
         if path in paths:
@@ -134,7 +134,7 @@ def _rewrite(
 ) -> None:
     if not bins:
         return
-    places = "the places of rows on a curve are computed in the Python of executors, which"
+    places = "the Python of the executors, which computes the positions of rows on the curve,"
     require_python_workers(change.spark, change.snapshot.store, places)
     with progress.stage("rewriting", files=sum(each.files.num_rows for each in bins)):
         change.rewrite_along(

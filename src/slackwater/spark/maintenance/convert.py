@@ -71,8 +71,7 @@ def _path(identifier: str) -> str:
     found = path_in_text(identifier)
     if found is None:
         raise UnsupportedFeature(
-            f"{identifier}: only directories of Parquet files become tables in this version, and they are found by "
-            "path: write parquet.`/path`",
+            f"{identifier}: only a directory of Parquet files can be converted, by its path. Use parquet.`/path`",
             error_class="DELTA_CONVERT_NON_PARQUET_TABLE",
         )
     return found

@@ -70,8 +70,8 @@ def inventory_files(inventory: DataFrame, table: Table) -> list[ObjectMeta]:
     wrong = [f"{name} {kind.upper()}" for name, kind in _INVENTORY.items() if found.get(name) != kind]
     if wrong:
         raise InvalidArgument(
-            f"an inventory for VACUUM has the columns {', '.join(f'{n} {k.upper()}' for n, k in _INVENTORY.items())}; "
-            f"missing, or of another type: {', '.join(wrong)}",
+            f"an inventory for VACUUM needs columns {', '.join(f'{n} {k.upper()}' for n, k in _INVENTORY.items())}. "
+            f"Missing or of another type: {', '.join(wrong)}",
             error_class="DELTA_INVALID_INVENTORY_SCHEMA",
         )
     files = inventory.select(*_INVENTORY).where("NOT isDir").toArrow()
@@ -84,7 +84,7 @@ def inventory_files(inventory: DataFrame, table: Table) -> list[ObjectMeta]:
 def _require_complete(files: pa.Table) -> None:
     unknown = next((name for name in files.column_names if files[name].null_count), None)
     if unknown is not None:
-        raise InvalidArgument(f"an inventory for VACUUM has no NULLs, found some in {unknown}")
+        raise InvalidArgument(f"an inventory for VACUUM must not contain NULLs, found some in {unknown}")
 
 
 def _relative(paths: list[str], locations: DataLocations) -> list[str]:
