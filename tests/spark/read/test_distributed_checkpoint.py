@@ -351,7 +351,7 @@ def test_only_equality_of_plain_text_is_asked_of_spark(log: TableLog) -> None:
 
 def test_a_wrong_argument_is_named(spark: SparkSession, log: TableLog) -> None:
     snapshot = a_table(log, "none")
-    with pytest.raises(InvalidArgument, match="bucket_files=0"):
+    with pytest.raises(InvalidArgument, match="at least 1, found 0"):
         plan_distributed(spark, snapshot, bucket_files=0)
     with pytest.raises(InvalidArgument, match="nothing"):
         plan_distributed(spark, snapshot, columns=["path", "nothing"])

@@ -70,9 +70,9 @@ def test_what_is_no_partition_is_told(spark: SparkSession, table: str) -> None:
     for fragment in ("P=a", "id=1", "p=a/v=x", "x=1/y=2"):
         with pytest.raises(errors.InvalidArgument, match="the table is partitioned by p, k"):
             load(spark, f"{table}/{fragment}")
-    with pytest.raises(errors.InvalidArgument, match="'x' is no value of the type integer"):
+    with pytest.raises(errors.InvalidArgument, match="'x' is not a value of type integer"):
         load(spark, f"{table}/p=a/k=x")
-    with pytest.raises(errors.InvalidArgument, match="a change feed is of a whole table"):
+    with pytest.raises(errors.InvalidArgument, match="a change feed covers a whole table"):
         load(spark, f"{table}/p=a", {"readChangeFeed": "true", "startingVersion": 0})
     for path in (f"{table}/p=a/sub", f"{table}/sub", f"{table}-no/p=a", f"{table}/@v0/p=a"):
         with pytest.raises(errors.TableNotFound, match="_delta_log"):

@@ -241,7 +241,7 @@ def test_an_error_of_a_source_is_told_by_its_sentence(spark: SparkSession, path:
     for file in Path(path).glob("*.parquet"):
         file.unlink()
     of_task = failure(start("second"))
-    assert "VACUUM may have deleted it" in of_task
+    assert "vacuum" in of_task.lower()
     for told in (of_plan, of_task):
         assert "slackwater.errors." in told
         # Where the driver's Python plans the stream, Py4J tells of itself, and of who it called.

@@ -90,10 +90,10 @@ def plan_distributed(
     for an unknown column or for `bucket_files` below 1.
     """
     if bucket_files < 1:
-        raise InvalidArgument(f"a bucket holds at least one file, found bucket_files={bucket_files}")
+        raise InvalidArgument(f"bucket_files must be at least 1, found {bucket_files}")
     unknown = [name for name in columns if name not in ADD_SCHEMA.names]
     if unknown:
-        raise InvalidArgument(f"no columns of a live file: {unknown}; there are {ADD_SCHEMA.names}")
+        raise InvalidArgument(f"unknown columns of a live file: {unknown}. Its columns are {ADD_SCHEMA.names}")
     where = parse_predicate(predicate, snapshot.schema, zone=zone) if isinstance(predicate, str) else predicate
 
     require_same_log(spark, snapshot)

@@ -189,9 +189,9 @@ class ChangeFeed:
         name = replaced_column(then.schema, then.column_mapping_mode, now.schema, now.column_mapping_mode)
         if name is not None:
             raise InvalidArgument(
-                f"{now.store.root_url}: version {self.start} deletes rows of the version before, in which column "
-                f"{name!r} was another one: what was in it would be missing; read the changes up to version "
-                f"{self.start - 1}, and those after {self.start}, each by themselves",
+                f"{now.store.root_url}: version {self.start} deletes rows of the previous version, but column "
+                f"{name!r} is another column there, so its values would be missing. Read the changes up to version "
+                f"{self.start - 1} and after version {self.start} separately",
                 error_class="DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_SCHEMA_CHANGE",
             )
 
@@ -202,8 +202,8 @@ class ChangeFeed:
             name, kind = lost
             raise InvalidArgument(
                 f"{self.snapshot.store.root_url}: the schema of version {version} has column {name!r} of type {kind}, "
-                f"that of version {self.end} does not; read the changes up to the version before the schema changed, "
-                "and those after it, each by themselves",
+                f"but the schema of version {self.end} does not. Read the changes before and after the schema change "
+                "separately",
                 error_class="DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_SCHEMA_CHANGE",
             )
 
@@ -315,13 +315,13 @@ def _start(latest: Snapshot, history: CommitHistory, options: Options, zone: str
     version, timestamp = options.integer("startingVersion"), options.get("startingTimestamp")
     if (version is None) == (timestamp is None):
         raise InvalidArgument(
-            "a change feed needs startingVersion or startingTimestamp, one of them",
+            "a change feed needs either startingVersion or startingTimestamp",
             error_class="DELTA_NO_START_FOR_CDC_READ" if version is None else "DELTA_MULTIPLE_CDC_BOUNDARY",
         )
     if version is not None:
         if version > latest.version and not tolerant:
             raise VersionNotFound(
-                f"{latest.store.root_url}: the change feed cannot start at version {version}: the newest version is "
+                f"{latest.store.root_url}: the change feed cannot start at version {version}. The newest version is "
                 f"{latest.version} (DELTA_CDC_START_VERSION_AFTER_LATEST)",
                 error_class="DELTA_CDC_START_VERSION_AFTER_LATEST",
             )
@@ -341,6 +341,6 @@ def _end(latest: Snapshot, history: CommitHistory, options: Options, zone: str, 
         return latest.version
     if version > latest.version and not tolerant:
         raise VersionNotFound(
-            f"{latest.store.root_url} has no version {version} to end at: its newest version is {latest.version}"
+            f"{latest.store.root_url} has no version {version} to end at. Its newest version is {latest.version}"
         )
     return min(version, latest.version)

@@ -67,7 +67,7 @@ def _footer(store: ObjectStore, path: str, size_bytes: int | None) -> Checkpoint
         return None
     add = schema.field("add").type
     if not pa.types.is_struct(add) or add.get_field_index("path") < 0:
-        raise CorruptCheckpoint(f"{where} must hold add as a struct with a path, found {add}")
+        raise CorruptCheckpoint(f"{where} must contain add as a struct with a path, found {add}")
     return CheckpointFooter(path, metadata.num_rows, add, _field_sizes(metadata, groups))
 
 
@@ -111,7 +111,7 @@ def parquet_adds(
     except DataFileNotFound as refused:
         if all_here(store, paths):
             raise not_shared(store.root_url, "no such log") from refused
-        raise CorruptCheckpoint(f"{store.root_url}: a file of the log is gone: {refused}") from refused
+        raise CorruptCheckpoint(f"{store.root_url}: a file of the log is missing: {refused}") from refused
     return frame.where("add.path is not null")
 
 

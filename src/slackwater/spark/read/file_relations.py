@@ -60,14 +60,14 @@ def read_files(
     hidden = [path for path in paths if is_hidden(path)]
     if hidden:
         raise UnsupportedFeature(
-            f"{locations.root}: the log names {_some(hidden)}, and Spark leaves out files whose name starts with '_' "
-            "or '.' or ends with '._COPYING_': their rows would be missing. Have an engine that reads them (such as "
-            "delta-spark, delta-rs) rewrite them, as OPTIMIZE does, under other names"
+            f"{locations.root}: the log names {_some(hidden)}. Spark skips files whose names start with '_' or '.', or "
+            "end with '._COPYING_', so rows would be missing. Rewrite the files under other names with another engine, "
+            "for example by OPTIMIZE of delta-spark or delta-rs"
         )
     if (path := locations.unreadable(paths)) is not None:
         raise UnsupportedFeature(
-            f"{path}: Hadoop, by which Spark reads, cannot open a path with a colon and one of {{ }} [ ] * ? \\ in it: "
-            "move the table's directory to a place without"
+            f"{path}: Hadoop, the file reader of Spark, cannot open a path with a colon and one of {{ }} [ ] * ? \\. "
+            "Move the table's directory to a path without these characters"
         )
     require_known(spark, locations.store.root_url, (locations.place(path) for path in paths if is_absolute(path)))
     known = _known_files(spark, locations, paths)
@@ -196,15 +196,15 @@ def require_content(locations: DataLocations, paths: Sequence[str]) -> None:
         except FileNotFoundError as error:
             raise DataFileNotFound(f"{locations.root}: {path} does not exist") from error
         if not stat.S_ISREG(found.st_mode):
-            raise CorruptTable(f"{locations.root}: the log names {path}, which is no file: restore it")
+            raise CorruptTable(f"{locations.root}: the log names {path}, which is not a file. Restore the file")
         if not found.st_size:
             raise _without_bytes(locations, path)
 
 
 def _without_bytes(locations: DataLocations, path: str) -> CorruptTable:
     return CorruptTable(
-        f"{locations.root}: the file {path}, which the log names, has no bytes: its writer's machine stopped "
-        "before they were on the disk, or it was emptied. Restore it, or remove it from the table"
+        f"{locations.root}: the file {path}, which the log names, is empty: its writer's machine stopped before the "
+        "bytes were on the disk, or the file was truncated. Restore the file, or remove it from the table"
     )
 
 
@@ -215,12 +215,12 @@ def _require_same(locations: DataLocations, paths: Sequence[str], listed: Sequen
         raise StorageError(f"{locations.root}: Spark lists {len(listed) - len(found)} files more than once")
     if missing := [path for url, path in wanted.items() if url not in found]:
         raise StorageError(
-            f"{locations.root}: Spark leaves out {_some(missing)}, and gives no reason: rows would be missing. They "
-            "may have been deleted this moment, or the Hadoop setting mapreduce.input.pathFilter.class filters them"
+            f"{locations.root}: Spark does not list {_some(missing)}, so rows would be missing. The files were "
+            "deleted just now, or the Hadoop setting mapreduce.input.pathFilter.class filters them"
         )
     if others := found.difference(wanted):
         raise StorageError(
-            f"{locations.root}: Spark lists files that it was not asked for, or spells them otherwise: {_some(others)}"
+            f"{locations.root}: Spark lists unrequested files, or spells their paths differently: {_some(others)}"
         )
 
 

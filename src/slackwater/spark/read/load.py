@@ -68,8 +68,8 @@ def refresh(frame: DataFrame) -> DataFrame:
     made = frame.__dict__.get(_LOADED)
     if made is None:
         raise InvalidArgument(
-            "refresh takes a frame as load or DeltaTable.toDF gave it, found one that was made of another (by filter, "
-            "select, alias …) or of another source: refresh the table's frame, then make this one of it again"
+            "refresh takes a frame as returned by load or DeltaTable.toDF, found a frame derived from another one (by "
+            "filter, select, alias …) or of another source. Refresh the table's frame, then derive this frame again"
         )
     remade: DataFrame = made()
     return remade
@@ -87,7 +87,7 @@ def _frame(
     if named != TimeTravel():
         if travel != TimeTravel():
             raise InvalidArgument(
-                f"{table.location}: the path names a version, and so do versionAsOf or timestampAsOf: give one",
+                f"{table.location}: the path names a version, and versionAsOf or timestampAsOf too. Use one of them",
                 error_class="DELTA_UNSUPPORTED_TIME_TRAVEL_MULTIPLE_FORMATS",
             )
         travel = named
@@ -95,13 +95,13 @@ def _frame(
     if options.flag("readChangeFeed", "readChangeData"):
         if travel != TimeTravel():
             raise InvalidArgument(
-                "a change feed takes startingVersion and endingVersion, not a version to travel to",
+                "a change feed does not support time travel. Use startingVersion and endingVersion",
                 error_class="DELTA_UNSUPPORTED_TIME_TRAVEL_VIEWS",
             )
         if partition is not None:
             raise InvalidArgument(
-                f"{table.location}: a change feed is of a whole table, and the path leads to {partition.fragment}. "
-                "Load the table's path, and filter the feed"
+                f"{table.location}: a change feed covers a whole table, but the path names the partition "
+                f"{partition.fragment}. Load the table's path, and filter the feed"
             )
         return ChangeFeed.of_options(spark, table, options, scan_options, zone).dataframe()
     snapshot = Snapshot.open(table, travel.version, travel.timestamp_ms, options.after_last_commit_allowed)

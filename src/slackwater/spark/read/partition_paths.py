@@ -63,16 +63,16 @@ class PartitionPath:
         if column is None:
             known = ", ".join(partition_columns) or "nothing"
             raise InvalidArgument(
-                f"{self.table.location}: the path names a partition by {name}, and the table is partitioned by "
-                f"{known}. Write the names as the table has them",
+                f"{self.table.location}: the path names the partition column {name}, but the table is partitioned "
+                f"by {known}. Use the names of the table",
                 error_class="DELTA_NON_PARTITION_COLUMN_SPECIFIED",
             )
         try:
             return column, parse_partition_value(None if text == HIVE_DEFAULT_PARTITION else text, column.type, zone)
         except CorruptLog as error:
             raise InvalidArgument(
-                f"{self.table.location}: the path has {segment}, and {text!r} is no value of the type {column.type}. "
-                "Write it as the table's directories do",
+                f"{self.table.location}: the path has {segment}, but {text!r} is not a value of type {column.type}. "
+                "Write the value as in the table's directories",
                 error_class="DELTA_INVALID_PARTITION_PATH",
             ) from error
 

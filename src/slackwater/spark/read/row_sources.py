@@ -148,8 +148,8 @@ class _Files:
             if all_here(store, paths):
                 raise not_shared(store.root_url, "no data file of the table") from error
             raise DataFileNotFound(
-                f"{store.root_url}: version {self.snapshot.version} names a data file that is gone: {error}; it may "
-                "have been vacuumed: restore it, or read a version that does not need it"
+                f"{store.root_url}: version {self.snapshot.version} names a data file that does not exist: {error}. "
+                "VACUUM may have deleted the file. Restore it, or read a version without it"
             ) from error
 
 

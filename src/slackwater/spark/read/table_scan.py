@@ -138,7 +138,7 @@ class TableScan:
         validate_parquet(self.snapshot.metadata, self.snapshot.store.root_url)
         if self.options.row_tracking and not self.snapshot.properties.flag(ENABLE_ROW_TRACKING):
             raise InvalidArgument(
-                f"{self.snapshot.store.root_url}: row ids can only be read where delta.enableRowTracking is true"
+                f"{self.snapshot.store.root_url}: row ids can only be read if delta.enableRowTracking is true"
             )
         validate_types(self.snapshot.schema, self.snapshot.store.root_url)
 
@@ -421,7 +421,7 @@ class TableScan:
             source = F.lit(None)
         elif not self._is_read(column):
             # Raises instead of a silent null, so that the job fails if Spark uses the column nevertheless.
-            told = f"column {column.name} was not read, as select did not name it: name it there, and drop it later"
+            told = f"column {column.name} was not read, because select omits it. Name it there, and drop it later"
             source = F.raise_error(F.lit(told)).cast(spark_type)
         elif column.name in constants:
             source = constants[column.name]
