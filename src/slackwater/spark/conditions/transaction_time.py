@@ -51,7 +51,7 @@ class TransactionTime:
         """
         asked = self._transaction()
         if asked is None:
-            raise TransactionEnded("the transaction is gone: begin another one")
+            raise TransactionEnded("the transaction no longer exists. Begin another one")
         if function in ("current_date", "curdate"):
             return f"DATE '{asked.current_date().isoformat()}'"
         if function == "current_time":
@@ -115,6 +115,6 @@ def _require_no_moment(text: str) -> None:
 
 def _refusal(what: str) -> str:
     return (
-        f"{what} asks for the current time of Spark, and within a transaction there is one time only, that of its "
-        "commit: use tx.current_timestamp(), as in F.lit(tx.current_timestamp()), or tx.current_date()"
+        f"{what}: Spark's current time is not the time of the transaction, which is the time of its commit. Use "
+        "tx.current_timestamp(), as in F.lit(tx.current_timestamp()), or tx.current_date()"
     )
