@@ -96,7 +96,7 @@ def save_to(
 def _done(frame: DataFrame, table: Table, request: WriteOptions, settings: SessionSettings) -> CommitResult | None:
     if not frame.columns:
         raise InvalidArgument(
-            f"{table.root_url}: the data has no columns, so there is nothing to write: give it at least one",
+            f"{table.root_url}: the data has no columns. Add at least one column",
             error_class="DELTA_EMPTY_DATA",
         )
     by_arrow = partial(uses_arrow, frame.sparkSession, table.store, request.rows)
@@ -171,7 +171,7 @@ def _saved(frame: DataFrame, table: Table, request: WriteOptions, settings: Sess
             return None
         if snapshot is not None and request.mode == "error":
             raise TableAlreadyExists(
-                f"{table.root_url} is a Delta table already: write with mode append or overwrite, or elsewhere",
+                f"{table.root_url} is a Delta table already. Use mode append or overwrite, or another path",
                 error_class="DELTA_PATH_EXISTS",
             )
         try:
@@ -201,11 +201,11 @@ def _log_skipped(snapshot: Snapshot, request: WriteOptions) -> None:
         return
     known = request.application
     why = (
-        f"application {known.app_id!r} has done its write {known.version} before"
+        f"application {known.app_id!r} already committed its write {known.version}"
         if known is not None and request.is_done(snapshot)
-        else "the table is there, and the mode is ignore"
+        else "the table exists, and the mode is ignore"
     )
-    _log.info("%s: nothing is written, as of version %d: %s", snapshot.table.root_url, snapshot.version, why)
+    _log.info("%s: nothing is written at version %d: %s", snapshot.table.root_url, snapshot.version, why)
 
 
 def newest_snapshot(table: Table) -> Snapshot | None:
