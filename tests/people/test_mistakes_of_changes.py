@@ -82,7 +82,7 @@ MISTAKES = [
         "update: a text that is no number",
         of(),
         table(lambda t: t.update("id = 1", {"p": "'x'"})),
-        ("column p", ": x;"),
+        ("column p", ": x."),
         "NumberFormatException",
     ),
     Mistake(

@@ -48,7 +48,7 @@ MISTAKES = [
         "wrong type insert: string into int",
         of("n INT", rows=0),
         sql("INSERT INTO {t} VALUES ('x')"),
-        ("column n", ": x;"),
+        ("column n", ": x."),
         "NumberFormatException",
     ),
     Mistake(
