@@ -112,14 +112,14 @@ def test_a_name_that_is_taken_is_refused(lake: LogLake, tmp_path: Path) -> None:
         lambda: lake.create_log("t", ID, location=tmp_path / "other"),
         lambda: lake.adopt("t", tmp_path / "other"),
     ):
-        with pytest.raises(TableAlreadyExists, match="there is a table named 't' already"):
+        with pytest.raises(TableAlreadyExists, match="a table named 't' already exists"):
             again()
     assert not (tmp_path / "other").exists()
 
 
 def test_a_place_where_there_is_a_table_is_refused(lake: LogLake) -> None:
     there = lake.create_log("t", ID).snapshot.store
-    with pytest.raises(TableAlreadyExists, match="is a Delta table already: bring it in with adopt"):
+    with pytest.raises(TableAlreadyExists, match=r"is already a Delta table\. Call adopt"):
         lake.create_log("u", ID, location=there.root_url)
     with pytest.raises(TableAlreadyExists, match="belongs to the commit owner"):
         lake.adopt("u", there.root_url)
@@ -129,7 +129,7 @@ def test_a_place_where_there_is_a_table_is_refused(lake: LogLake) -> None:
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../x", "-x", ".x", "a b", "ä", "a" * 256, "a\n", "a?b"])
 def test_names_that_are_no_names_are_refused(lake: LogLake, name: str) -> None:
     for call in (lambda: lake.create_log(name, ID), lambda: lake.adopt(name, "/nowhere")):
-        with pytest.raises(InvalidArgument, match="a table's name is of"):
+        with pytest.raises(InvalidArgument, match="a table name must consist of"):
             call()
 
 
@@ -163,7 +163,7 @@ def test_a_table_of_a_lake_has_timestamps_of_its_own_whatever_was_asked_for(lake
 def test_a_table_that_is_not_there_is_named_with_those_that_are(lake: LogLake) -> None:
     lake.create_log("flights", ID)
     for call in (lake.snapshot, lake.release, lake.backfill, lake.repair):
-        with pytest.raises(TableNotFound, match=r"no table named 'nope'.*there are flights"):
+        with pytest.raises(TableNotFound, match=r"no table named 'nope'.*Existing tables: flights"):
             call("nope")
 
 
@@ -401,7 +401,7 @@ def test_who_reads_a_table_while_it_is_dropped_never_finds_an_older_state(
 def test_an_owner_that_keeps_its_tables_says_so(tmp_path: Path) -> None:
     with held(tmp_path / "lake", keeps_tables=True) as lake:
         lake.create_log("t", ID)
-        with pytest.raises(OperationNotAllowed, match="does not give up"):
+        with pytest.raises(OperationNotAllowed, match="does not release"):
             lake.release("t")
         assert append(tmp_path / "lake" / "t", "a").version == 1
 
@@ -422,7 +422,7 @@ def test_a_lake_is_confined_to_its_roots(tmp_path: Path) -> None:
 
 
 def test_a_lake_in_an_object_store_wants_a_database() -> None:
-    with pytest.raises(InvalidArgument, match="needs a database of its own"):
+    with pytest.raises(InvalidArgument, match="needs its own database"):
         LogLake.open("memory://bucket/lake")
 
 
@@ -507,12 +507,12 @@ def test_a_commit_that_went_around_the_owner_is_reported_to_readers_and_writers(
     info = {"commitInfo": {"inCommitTimestamp": 5, "timestamp": 5, "operation": "x", "txnId": "x"}}
     write_version(snapshot.store, 2, info, add("theirs").to_json())
     for call in (lambda: lake.snapshot("t"), lambda: append(path, "b"), snapshot.update):
-        with pytest.raises(UnratifiedCommit, match="did not ask the owner"):
+        with pytest.raises(UnratifiedCommit, match="a writer bypassed the owner"):
             call()
     (report,) = lake.repair("t")
     assert "UnratifiedCommit" in report
     snapshot.store.delete([f"_delta_log/{2:020d}.json"])
-    assert "takes commits again" in lake.repair()[0]
+    assert "accepts commits again" in lake.repair()[0]
     append(path, "b")
     assert live(snapshot.store) == ["a", "b"]
 

@@ -158,7 +158,7 @@ def test_a_recovery_says_what_it_decided(lake: LogLake, root: Path) -> None:
     left = stage(root, "a", 9, 10**14, "none.parquet")
     told = LogLake.recover_state(root)
     assert any(line.startswith("a (") and "version 1 is in the log" in line for line in told.lines)
-    assert any(left in line and "there is no version 4 before it; the file is kept" in line for line in told.lines)
+    assert any(left in line and "version 4 before it is missing. The file stays" in line for line in told.lines)
     assert told.owner_id not in told.former_ids
     assert (root / "a" / staged_path(left)).is_file()
 
@@ -257,7 +257,7 @@ def test_a_table_of_another_lake_is_left_alone(lake: LogLake, root: Path, tmp_pa
         owners = {lake.owner.owner_id, other.owner.owner_id}
         own = lake.owner.owner_id
         lose(lake, root)
-        with pytest.raises(RecoveryUndecided, match="of several commit owners") as caught:
+        with pytest.raises(RecoveryUndecided, match="belong to several commit owners") as caught:
             LogLake.recover_state(root)
         assert all(each in str(caught.value) for each in owners)
         told = LogLake.recover_state(root, choices=RecoveryOptions(owner_ids=[own]))
@@ -335,7 +335,7 @@ def test_a_database_that_was_restored_and_is_old_is_not_opened(lake: LogLake, ro
     lose(lake, root)
     (root / "_slackwater").mkdir()
     shutil.copy(tmp_path / "owner.db", root / DATABASE_FILE)
-    with pytest.raises(OperationNotAllowed, match=r"is older than they are: .*slackwater lake recover"):
+    with pytest.raises(OperationNotAllowed, match=r"is older than the tables: .*slackwater lake recover"):
         LogLake.open(root)
 
 
@@ -439,10 +439,10 @@ def test_tables_that_were_restored_and_are_old_are_not_gone_on_with_in_silence(
     lake.close()
     shutil.rmtree(root / "a")
     shutil.copytree(tmp_path / "old", root / "a")
-    with pytest.raises(RecoveryUndecided, match=r"a: versions 4 to 5 were ratified, and their files are not there"):
+    with pytest.raises(RecoveryUndecided, match=r"a: the files of the ratified versions 4 to 5 are missing"):
         LogLake.open(root, recover=True)
     told = LogLake.recover_state(root, choices=RecoveryOptions(accept_loss=True))
-    assert any(line.startswith("lost: a: versions 4 to 5") for line in told.lines)
+    assert any(line.startswith("lost: a: the files of the ratified versions 4 to 5") for line in told.lines)
     with LogLake.open(root) as found:
         assert found.snapshot("a").version == 4
         assert found.snapshot("a").timestamp_ms > last_ms
@@ -489,7 +489,7 @@ def test_a_lake_that_was_copied_is_another_one(lake: LogLake, root: Path, tmp_pa
     copy = tmp_path / "copy"
     shutil.copytree(root, copy)
     with pytest.raises(
-        OperationNotAllowed, match=r"is of the lake at .*/lake, .* it is a copy.*slackwater lake recover"
+        OperationNotAllowed, match=r"belongs to the lake at .*/lake, .* It is a copy.*slackwater lake recover"
     ):
         LogLake.open(copy)
     told = LogLake.recover_state(copy)
@@ -521,7 +521,7 @@ def test_a_postgres_database_is_not_used_for_a_copy_of_its_tables(root: Path, tm
     with held(root, database) as lake:
         lake.create_log("a", ID)
     shutil.copytree(root, tmp_path / "copy")
-    with pytest.raises(OperationNotAllowed, match="it is a copy"):
+    with pytest.raises(OperationNotAllowed, match="It is a copy"):
         LogLake.open(tmp_path / "copy", database)
 
 
@@ -539,7 +539,7 @@ def test_an_owner_of_before_does_not_commit_any_more(lake: LogLake, root: Path) 
         request = commit_of(table.table_id, latest + 1, path)
         with pytest.raises(CommitUnknown, match="was recovered for another commit owner"):
             old.commit(request)
-        with pytest.raises(CommitOwnerRequired, match="nothing was committed"):
+        with pytest.raises(CommitOwnerRequired, match="Nothing was committed"):
             old.commit(commit_of(table.table_id, latest + 1, path))
         assert contents(found) == before
     old.close()

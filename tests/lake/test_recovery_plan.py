@@ -31,7 +31,7 @@ def reasons(plan: Plan) -> dict[str, str]:
 def test_an_unbroken_chain_of_single_commits_counts() -> None:
     plan = decide([facts(staged(1, "x"), staged(2, "y"), staged(4, "z"))])
     assert names(plan) == ["x", "y"]
-    assert reasons(plan) == {"z": "there is no version 3 before it"}
+    assert reasons(plan) == {"z": "version 3 before it is missing"}
     assert plan.questions == []
 
 
@@ -51,9 +51,9 @@ def test_of_several_for_one_version_the_user_says_which() -> None:
 @pytest.mark.parametrize(
     ("left", "reason"),
     [
-        (staged(1, "x", at_ms=5), "its time, 5, is not after 5"),
+        (staged(1, "x", at_ms=5), "its timestamp 5 is not after 5"),
         (staged(1, "x", txn="old"), "its transaction has another version in the log"),
-        (staged(1, "x", missing="f.parquet"), "the file f.parquet, which it adds, is not there"),
+        (staged(1, "x", missing="f.parquet"), "it adds the file f.parquet, which does not exist"),
         (staged(1, "x", table_ids=("a", "b")), "B has no part of its transaction"),
     ],
 )
@@ -93,7 +93,8 @@ def test_a_part_in_the_log_of_one_table_proves_those_of_others() -> None:
 def test_what_is_known_to_count_and_cannot_is_asked_about() -> None:
     part = staged(2, "t", at_ms=30)
     (question,) = decide([facts(part, proven=frozenset([part.file_name]))]).questions
-    assert question == f"A: {part.file_name} counts, since it is known to count, but there is no version 1 before it"
+    proof = "the database or the caller accepts it"
+    assert question == f"A: {part.file_name} is committed, because {proof}, but version 1 before it is missing"
 
 
 def test_a_table_of_a_transaction_that_is_not_there_is_asked_for() -> None:

@@ -85,7 +85,7 @@ def test_all_that_was_acknowledged_is_there_after_postgres_came_back_to_a_point_
     server.shell(copied_back)
     server.configure(restored if target == "named" else restored.splitlines()[0])
     server.start()
-    with pytest.raises(OperationNotAllowed, match=r"is older than they are: .*slackwater lake recover"):
+    with pytest.raises(OperationNotAllowed, match=r"is older than the tables: .*slackwater lake recover"):
         LogLake.open(root, url)
     command = recovered.replace("/data/lake", str(root)).replace("postgresql://owner@/lake", url)
     assert lines(*shlex.split(command)[1:])[-1].startswith("the lake's commit owner is ")
@@ -121,7 +121,7 @@ def test_a_commit_that_was_under_way_in_the_copy_and_was_acknowledged_since_is_n
     landed(writer.commit(commit_of(writer.table("a").table_id, 1, path)))
     writer.close()
     restore(root, copy)
-    with pytest.raises(OperationNotAllowed, match=r"may be a commit that counts, unless .*slackwater lake recover"):
+    with pytest.raises(OperationNotAllowed, match=r"may be committed, unless .*slackwater lake recover"):
         LogLake.open(root)
     with LogLake.open(root, recover=True) as found:
         assert contents(found) == {"a": [path]}

@@ -134,9 +134,9 @@ def test_a_table_is_in_slices_since_it_was_created(shelf: Shelf) -> None:
     shelf.later()
     past = shelf.lake.as_of(before)
     assert past.tables() == ["a"]
-    with pytest.raises(TableNotFound, match=r"there was no table named 'b' at 2023.*: it exists since 2023-11-14"):
+    with pytest.raises(TableNotFound, match=r"no table named 'b' existed at 2023.*\. It exists since 2023-11-14"):
         past.version("b")
-    with pytest.raises(TableNotFound, match="there is no table named 'nope' in this lake: there are a, b"):
+    with pytest.raises(TableNotFound, match=r"no table named 'nope' exists in this lake\. Existing tables: a, b"):
         past.snapshot("nope")
     assert shelf.lake.as_of(shelf.clock.now_ms).tables() == ["a", "b"]
 
@@ -277,7 +277,7 @@ def test_a_table_that_was_handed_back_stays_in_the_slices_of_before(shelf: Shelf
     handed_back = shelf.later()
     assert unchanged()
     assert shelf.lake.as_of(handed_back).tables() == ["b"]
-    with pytest.raises(TableNotFound, match="there is no table named 'a' in this lake: there are b"):
+    with pytest.raises(TableNotFound, match=r"no table named 'a' exists in this lake\. Existing tables: b"):
         shelf.lake.as_of(handed_back).version("a")
     # Its new writers change nothing of then.
     free = slackwater.Transaction(location, clock=Clock(now_ms=lambda: shelf.clock.now_ms))
@@ -314,7 +314,7 @@ def test_a_table_that_was_handed_back_and_is_gone_is_said_to_be(shelf: Shelf) ->
     assert past.tables() == ["a", "b"]
     assert past.version("b") == 0
     with pytest.raises(
-        VersionNotFound, match=r"'a' was the lake's at 2023-.*, and was handed back later as version 2; its"
+        VersionNotFound, match=r"'a' belonged to the lake at 2023-.* and was released later as version 2\. Its"
     ):
         past.snapshot("a")
 
@@ -341,7 +341,7 @@ def test_a_table_that_was_adopted_is_as_its_own_log_tells(shelf: Shelf, tmp_path
     assert {moment: shelf.lake.as_of(moment).version("a") for moment in versions} == versions
     past = shelf.lake.as_of(began - 1)
     assert past.tables() == []
-    with pytest.raises(TableNotFound, match=r"it exists since 2023-11-14 22:13:20\.000 UTC"):
+    with pytest.raises(TableNotFound, match=r"It exists since 2023-11-14 22:13:20\.000 UTC"):
         past.snapshot("a")
 
 
@@ -358,13 +358,13 @@ def test_a_log_that_was_cleaned_up_is_said_not_to_reach_back(shelf: Shelf) -> No
         store.delete([f"_delta_log/{version:020}.json"])
     past = shelf.lake.as_of(first)
     assert past.version("a") == 1, "the owner still knows"
-    with pytest.raises(VersionNotFound, match=r"the table 'a' had version 1 at .*, which its log does not hold"):
+    with pytest.raises(VersionNotFound, match=r"the table 'a' had version 1 at .*, but its log no longer contains"):
         past.snapshot("a")
     shelf.reopen(rows_kept=1)
     shelf.append("a", "last")
     shelf.lake.backfill("a")
     past = shelf.lake.as_of(first)
-    with pytest.raises(TimestampOutOfRange, match="its log was cleaned up, and its oldest commit is version 3"):
+    with pytest.raises(TimestampOutOfRange, match=r"its log was cleaned up\. Its oldest commit is version 3"):
         past.version("a")
     assert past.tables() == ["a"], "it was there, whatever it held"
     assert shelf.lake.as_of(last).version("a") == 13
@@ -404,7 +404,7 @@ def test_instants_out_of_range_are_refused(shelf: Shelf, bad: Any) -> None:
 
 def test_the_future_is_refused(shelf: Shelf) -> None:
     shelf.create("a")
-    with pytest.raises(TimestampOutOfRange, match="has not come yet"):
+    with pytest.raises(TimestampOutOfRange, match="is in the future"):
         shelf.lake.as_of(shelf.clock.now_ms + 1)
     assert shelf.lake.as_of(shelf.clock.now_ms).tables() == ["a"]
 
@@ -412,5 +412,5 @@ def test_the_future_is_refused(shelf: Shelf) -> None:
 @pytest.mark.parametrize("bad", [None, 1, ["a"]])
 def test_a_name_that_is_no_text_is_refused(shelf: Shelf, bad: Any) -> None:
     shelf.create("a")
-    with pytest.raises(InvalidArgument, match="is named by a text"):
+    with pytest.raises(InvalidArgument, match="must be a str"):
         shelf.lake.as_of(shelf.clock.now_ms).version(bad)

@@ -275,7 +275,7 @@ def test_run_repeats_the_work_in_a_fresh_transaction(kit: Kit, caplog: pytest.Lo
         assert kit.lake.run(work) == 2
     assert seen == [0, 1]
     (told,) = [record.getMessage() for record in caplog.records if record.name == "slackwater.lake.retry"]
-    assert told.startswith("attempt 1 of 11 of a transaction was lost, it is run again: ")
+    assert told.startswith("attempt 1 of 11 of a transaction failed and is retried: ")
 
 
 def test_run_gives_up_after_so_many_retries_and_at_once_for_other_errors(kit: Kit) -> None:
@@ -380,7 +380,7 @@ def test_partitions_can_be_locked_by_a_condition(kit: Kit) -> None:
 def test_a_lock_comes_before_the_first_use(kit: Kit) -> None:
     with kit.lake.transaction() as tx:
         tx.snapshot("a")
-        with pytest.raises(InvalidArgument, match="before that"):
+        with pytest.raises(InvalidArgument, match="before the first"):
             tx.lock("a")
 
 
@@ -425,7 +425,7 @@ def test_a_table_that_is_given_back_meanwhile_is_said_to_be(kit: Kit) -> None:
     add(tx, "a")
     add(tx, "b")
     kit.lake.release("a")
-    with pytest.raises(ProtocolChangedException, match="handed back"):
+    with pytest.raises(ProtocolChangedException, match="was released"):
         tx.commit()
     assert kit.files("b") == []
 

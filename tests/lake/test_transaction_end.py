@@ -247,7 +247,7 @@ def test_a_transaction_that_nobody_ends_is_warned_of_and_lets_go(kit: Kit) -> No
         written = _abandoned(kit)
         gc.collect()
     (warning,) = (str(w.message) for w in told if w.category is ResourceWarning)
-    assert "neither committed nor rolled back" in warning
+    assert "was abandoned without commit or rollback" in warning
     for thread in threading.enumerate():
         if thread.name == "slackwater-abandoned":
             thread.join()

@@ -92,6 +92,6 @@ def test_a_lake_that_was_closed_says_so_and_does_nothing(tmp_path: Path) -> None
     for name, call in AFTER_THE_END:
         with pytest.raises(InvalidArgument) as caught:
             call(lake, tmp_path)
-        assert str(caught.value) == f"the lake {tmp_path}/lake is closed: open it again", name
+        assert str(caught.value) == f"the lake {tmp_path}/lake is closed. Open it again", name
     with LogLake.open(tmp_path / "lake") as lake:
         assert [table.name for table in lake.tables()] == ["orders"]

@@ -36,4 +36,4 @@ class Heartbeat:
                 self.problem = error
                 return
             except SlackwaterError as error:
-                _log.warning("a transaction could not say that it goes on: %s", error)
+                _log.warning("a transaction could not renew its lease: %s", error)

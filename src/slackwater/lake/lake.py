@@ -356,7 +356,7 @@ class LogLake(LakeMembership):
                 made.append(TableCloned(name, source.version, result))
             except SlackwaterError as error:
                 done = ", ".join(each.name for each in made) or "none"
-                raise type(error)(f"cloning the table {name!r}: {error}; cloned by then: {done}") from error
+                raise type(error)(f"the table {name!r} was not cloned: {error}. Cloned before: {done}") from error
         return made
 
     def history(self, limit: int | None = None) -> list[LakeCommit]:

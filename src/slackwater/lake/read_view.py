@@ -50,7 +50,7 @@ class LakeReadView:
         self.owners: dict[str, CommitOwner] = {lake.owner.owner_id: lake.owner for lake in lakes}
         """The owners by id, starting with the owner of the first lake."""
         if len(self.owners) < len(self._lakes):
-            raise InvalidArgument("two of the lakes of the transaction are the same one: name it once")
+            raise InvalidArgument("two lakes of the transaction are the same. Name each lake once")
         self._cuts: list[Cut] = []
         self.refresh()
 
@@ -75,14 +75,14 @@ class LakeReadView:
         found = [TableAtVersion(lake, at) for lake, at in named if at is not None]
         if len(found) > 1:
             raise InvalidArgument(
-                f"{len(found)} of the lakes of the transaction have a table named {name!r}, so the name does not say "
-                "which is meant: adopt one of them under another name"
+                f"{len(found)} lakes of the transaction have a table named {name!r}. Adopt one of these tables "
+                "under another name"
             )
         if not found:
             names = [table.name for cut in self._cuts for table in cut.tables]
             known = ", ".join(names[:_NAMED]) or "none"
             raise TableNotFound(
-                f"there was no table named {name!r} when the transaction began: there were {known}; a table of another "
-                "lake takes part where the transaction is begun with others=[…]"
+                f"no table named {name!r} existed when the transaction began. Existing tables: {known}. For a "
+                "table of another lake, begin the transaction with others=[…]"
             )
         return found[0]

@@ -41,7 +41,7 @@ def run_again(begin: Callable[[int | None], Txn], work: Callable[[Txn], T], retr
         except CommitError as error:
             if not error.retryable:
                 raise
-            _log.info("attempt %d of %d of a transaction was lost, it is run again: %s", attempt, retries + 1, error)
+            _log.info("attempt %d of %d of a transaction failed and is retried: %s", attempt, retries + 1, error)
             # Wait a random time, because the conflicting transactions would otherwise collide again.
             clock.sleep(wait_s * clock.jitter())
             wait_s = min(2 * wait_s, _LONGEST_WAIT_S)

@@ -123,7 +123,7 @@ class LakeMembership(LakeTables):
         self._require_free(name)
         if list_log(table.store).latest_version is not None:
             raise TableAlreadyExists(
-                f"{table.root_url} is a Delta table already: bring it in with adopt, or choose another place"
+                f"{table.root_url} is already a Delta table. Call adopt for it, or choose another location"
             )
         return table
 
@@ -146,8 +146,8 @@ class LakeMembership(LakeTables):
             found = ownership(snapshot.configuration, table.root_url)
             if found is not None:
                 raise TableAlreadyExists(
-                    f"{table.root_url} belongs to {found.description} already: open the lake of that owner; where its "
-                    "state is lost, `slackwater lake recover` makes it anew"
+                    f"{table.root_url} already belongs to {found.description}. Open the lake of that owner. If its "
+                    "state is lost, run `slackwater lake recover` to recreate it"
                 )
             return self._taking(table, snapshot, self._newly_owned(), name, TableActions(snapshot.configuration))
 
@@ -222,8 +222,8 @@ class LakeMembership(LakeTables):
             self.adopt(to, location)
         except SlackwaterError as error:
             raise type(error)(
-                f"the table {name!r} was handed back, and could not be taken over as {to!r}: {error}; it is whole, at "
-                f"{location}: adopt it there"
+                f"the table {name!r} was released, but not adopted as {to!r}: {error}. It is complete at "
+                f"{location}. Adopt it there"
             ) from error
 
     def _take_anew(self, name: str, store: ObjectStore, table_id: str) -> None:
@@ -249,12 +249,15 @@ class LakeMembership(LakeTables):
     def _place(self, name: str, location: str | os.PathLike[str] | None) -> Table:
         if _NAME.fullmatch(name) is None:
             raise InvalidArgument(
-                f"a table's name is of letters, digits, '_', '-' and '.', and does not begin with '.' or '-': {name!r}"
+                "a table name must consist of letters, digits, '_', '-' and '.', and must not start with '.' or "
+                f"'-', found {name!r}"
             )
         if location is not None:
             return self.table_at(location)
         if self._root is None:
-            raise InvalidArgument(f"say where the table {name!r} is to be: its owner is served, and has no root here")
+            raise InvalidArgument(
+                f"the served owner of the table {name!r} has no root here. Pass the location of the table"
+            )
         return self.table_at(f"{self._root}/{name}")
 
     def _require_free(self, name: str) -> None:
@@ -262,7 +265,7 @@ class LakeMembership(LakeTables):
             table = self.owner.table(name)
         except TableNotFound:
             return
-        raise TableAlreadyExists(f"there is a table named {name!r} already, at {table.location}")
+        raise TableAlreadyExists(f"a table named {name!r} already exists at {table.location}")
 
     def _conf(self, owned: OwnedTable, name: str) -> dict[str, str]:
         return own_conf(self.owner.owner_id, owned.table_id, self.owner.endpoint, name)

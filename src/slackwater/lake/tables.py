@@ -31,7 +31,7 @@ class LakeTables:
     def owner(self) -> CommitOwner:
         """The commit owner. Raises InvalidArgument if the lake is closed."""
         if self._is_closed:
-            raise InvalidArgument(f"the lake {place_of(self._root, self._owner)} is closed: open it again")
+            raise InvalidArgument(f"the lake {place_of(self._root, self._owner)} is closed. Open it again")
         return self._owner
 
     def table_of(self, at: TableVersion | ManagedTable) -> Table:

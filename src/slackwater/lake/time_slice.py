@@ -101,17 +101,17 @@ class LogTimeSlice:
                 self._snapshots[name] = Snapshot.open(table, version)
             except VersionNotFound as error:
                 raise VersionNotFound(
-                    f"the table {name!r} had version {version} at {format_ms(self._timestamp_ms)}, which its log does "
-                    f"not hold any more: {error}"
+                    f"the table {name!r} had version {version} at {format_ms(self._timestamp_ms)}, but its log no "
+                    f"longer contains this version: {error}"
                 ) from error
         return self._snapshots[name]
 
     def _table(self, name: str) -> TableVersion:
         if not isinstance(name, str):
-            raise InvalidArgument(f"a table of the lake is named by a text, found {type(name).__name__}")
+            raise InvalidArgument(f"the name of a table must be a str, found {type(name).__name__}")
         if name not in self._tables:
             known = ", ".join(list(self._tables)[:_NAMED]) or "none"
-            raise TableNotFound(f"there is no table named {name!r} in this lake: there are {known}")
+            raise TableNotFound(f"no table named {name!r} exists in this lake. Existing tables: {known}")
         return self._tables[name]
 
     def _reached(self, at: TableVersion) -> Table:
@@ -146,8 +146,8 @@ class LogTimeSlice:
             if not at.is_released:
                 raise
             raise VersionNotFound(
-                f"the table {at.name!r} was the lake's at {format_ms(self._timestamp_ms)}, and was handed back "
-                f"later as version {at.known_from - 1}; its log cannot be read any more: {error}"
+                f"the table {at.name!r} belonged to the lake at {format_ms(self._timestamp_ms)} and was released "
+                f"later as version {at.known_from - 1}. Its log is no longer readable: {error}"
             ) from error
         commits = {version: file for version, file in listing.commits.items() if version < at.known_from}
         checkpoints = tuple(c for c in listing.checkpoints if c.version < at.known_from)
@@ -163,12 +163,12 @@ class LogTimeSlice:
         then = format_ms(self._timestamp_ms)
         if whole.versions and whole.versions[0] == 0 and whole.timestamp_ms(0) > self._timestamp_ms:
             since = format_ms(whole.timestamp_ms(0))
-            raise TableNotFound(f"there was no table named {at.name!r} at {then}: it exists since {since}")
+            raise TableNotFound(f"no table named {at.name!r} existed at {then}. It exists since {since}")
         if at.known_from == 0:
-            raise TableNotFound(f"there was no table named {at.name!r} at {then}: it was created later")
+            raise TableNotFound(f"no table named {at.name!r} existed at {then}. It was created later")
         raise TimestampOutOfRange(
-            f"which version the table {at.name!r} had at {then} cannot be told: its log was cleaned up, and its oldest "
-            f"commit is {_oldest(whole)}"
+            f"the version of the table {at.name!r} at {then} is unknown, because its log was cleaned up. Its "
+            f"oldest commit is {_oldest(whole)}"
         )
 
 
@@ -194,4 +194,4 @@ def instant_ms(timestamp: Instant, zone: dt.tzinfo = dt.timezone.utc, zone_name:
 
 def _oldest(history: CommitHistory) -> str:
     versions: Sequence[int] = history.versions
-    return f"version {versions[0]} of {format_ms(history.timestamp_ms(versions[0]))}" if versions else "gone"
+    return f"version {versions[0]} of {format_ms(history.timestamp_ms(versions[0]))}" if versions else "removed"

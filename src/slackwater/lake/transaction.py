@@ -170,7 +170,7 @@ class LogTransaction:
         """
         if self._commit_timestamp_ms is None:
             if self._is_open:
-                raise InvalidArgument("the transaction has not committed yet: it does when its block ends")
+                raise InvalidArgument("the transaction has not committed yet. It commits when its block ends")
             raise TransactionEnded("the transaction was rolled back, so it has no timestamp")
         return at_ms(self._commit_timestamp_ms)
 
@@ -250,7 +250,9 @@ class LogTransaction:
         self._require_open()
         used = sorted(name for name in set(names) & self._tables.keys() if name not in self._locked)
         if used:
-            raise InvalidArgument(f"{used[0]} was read or written by the transaction already: lock it before that")
+            raise InvalidArgument(
+                f"the transaction already read or wrote {used[0]}. Lock it before the first read or write"
+            )
         if where is None:
             self._lock_tables(names, exclusive)
             return
@@ -323,7 +325,7 @@ class LogTransaction:
         try:
             self._commit_timestamp_ms = self._committed().timestamp_ms
         except CommitUnknown as error:
-            raise CommitUnknown(f"{error}; {self._files_that_stay()}") from error
+            raise CommitUnknown(f"{error}. {self._files_that_stay()}") from error
         except SlackwaterError as error:
             self._roll_back(error)
             raise
@@ -332,7 +334,7 @@ class LogTransaction:
                 self._roll_back(error)
             else:
                 # The outcome is unknown, so the files stay: a commit may refer to them.
-                _tell(error, f"the transaction may have committed; {self._files_that_stay()}")
+                _tell(error, f"the transaction may have committed. {self._files_that_stay()}")
             raise
         finally:
             self._close()
@@ -412,8 +414,9 @@ class LogTransaction:
         bounded = self._range.above(base.timestamp_ms)
         if bounded.is_empty:
             raise TimestampConflict(
-                f"{base.store.root_url}: version {base.version} was committed at {at_ms(base.timestamp_ms).isoformat()}"
-                ", not before the time that this transaction was told: run it again"
+                f"{base.store.root_url}: version {base.version} was committed at "
+                f"{at_ms(base.timestamp_ms).isoformat()}, not before the time that this transaction requested. "
+                "Retry the transaction"
             )
         self._range = bounded
 
@@ -465,9 +468,9 @@ class LogTransaction:
         granules = granules_where(snapshot, predicate)
         if WHOLE in granules:
             raise InvalidArgument(
-                f"{name}: the condition is to name values of a partition column "
+                f"{name}: the condition must name values of a partition column "
                 f"({', '.join(snapshot.metadata.partition_columns) or 'the table has none'}), as in day = DATE "
-                f"'2026-11-21'; found {where}"
+                f"'2026-11-21', found {where}"
             )
         return granules
 
@@ -498,8 +501,8 @@ class LogTransaction:
             if attempt > _PATIENT_ATTEMPTS:
                 self._clock.sleep(min(_LONGEST_WAIT_S, _STEP_S * attempt) * self._clock.jitter())
         raise ConcurrentWriteException(
-            f"transaction {self._txn_id}: others were faster at each of {MAX_ATTEMPTS} attempts; nothing was "
-            "committed: run it again when fewer write, or with control='locking'"
+            f"transaction {self._txn_id}: other writers committed first at each of {MAX_ATTEMPTS} attempts. "
+            "Nothing was committed. Retry when fewer writers are active, or with control='locking'"
         )
 
     def _requests(self, used: Sequence[TransactionTableState], is_replay: bool) -> dict[str, TransactionRequest]:
@@ -522,7 +525,7 @@ class LogTransaction:
             return self._asked(requests)
         except SlackwaterError as error:
             raise CommitUnknown(
-                f"transaction {self._txn_id} is in the log of a table, but its owner does not say so: {error}"
+                f"transaction {self._txn_id} is in the log of a table, but its owner does not confirm it: {error}"
             ) from error
 
     def _asked(self, requests: Mapping[str, TransactionRequest]) -> TransactionResponse | TransactionConflict:
@@ -553,7 +556,7 @@ class LogTransaction:
         try:
             left = self._held.discard()
         except BaseException as error:
-            _tell(error, f"the transaction did not commit, and {self._files_that_stay()}")
+            _tell(error, f"the transaction did not commit. {self._files_that_stay()}")
             raise
         finally:
             self._close()
@@ -562,7 +565,7 @@ class LogTransaction:
             _tell(cause, undeleted_files_message(left))
 
     def _files_that_stay(self) -> str:
-        return f"the files of the transaction stay: {', '.join(self._held.staged_files()) or 'none'}"
+        return f"The files of the transaction stay: {', '.join(self._held.staged_files()) or 'none'}"
 
     def _close(self) -> None:
         self._is_open = False
@@ -576,7 +579,7 @@ class LogTransaction:
 
     def _require_not_ended(self) -> None:
         if not self._is_open:
-            raise TransactionEnded("the transaction was committed or rolled back: begin another one")
+            raise TransactionEnded("the transaction was already committed or rolled back. Begin a new one")
 
 
 def _tell(error: BaseException | None, told: str) -> None:

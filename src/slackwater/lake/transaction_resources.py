@@ -77,8 +77,8 @@ class TransactionResources:
             return
         was_written = any(table.is_written for table in self.tables.values())
         told = (
-            f"transaction {self.txn_id} was neither committed nor rolled back, so nothing of it counts: begin it by "
-            "`with`, or call commit()"
+            f"transaction {self.txn_id} was abandoned without commit or rollback, so its changes are discarded. "
+            "Begin it by `with`, or call commit()"
         )
         if threading.main_thread().is_alive():
             # Use a thread, because the garbage collector may run in code that holds the required locks.

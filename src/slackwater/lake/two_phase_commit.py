@@ -43,15 +43,12 @@ def commit_joined(
         decided_ms = coordinator.decide(txn_id, timestamp_ms, sorted(votes))
     except SlackwaterError as error:
         raise CommitUnknown(
-            f"transaction {txn_id}: whether it was decided that it commits the coordinator does not say: {error}; "
-            "`slackwater lake repair`, or LogLake.repair with all its lakes open, settles it"
+            f"transaction {txn_id}: the decision is unknown, because the coordinator does not report it: {error}. "
+            "Run `slackwater lake repair`, or LogLake.repair with all its lakes open"
         ) from error
     if decided_ms is None:
         _give_up(requests, owners)
-        raise CommitFailed(
-            f"transaction {txn_id} took so long that others, who waited for it, had it decided that it does not "
-            "commit: run it again"
-        )
+        raise CommitFailed(f"transaction {txn_id} took too long, so a waiting transaction had it aborted. Retry it")
     return _carried_out(txn_id, decided_ms, votes, owners, coordinator)
 
 
@@ -67,14 +64,14 @@ def resolve(owners: Sequence[CommitOwner]) -> list[str]:
         try:
             doubts = owner.in_doubt()
         except NotAuthorized as error:
-            done.append(f"commit owner {owner.owner_id} was not asked for transactions in doubt: {error}")
+            done.append(f"commit owner {owner.owner_id} did not report its transactions in doubt: {error}")
             continue
         for doubt in doubts:
             coordinator = by_id.get(doubt.coordinator_id)
             if coordinator is None:
                 done.append(
-                    f"transaction {doubt.txn_id} waits for the decision of commit owner {doubt.coordinator_id}: open "
-                    "its lake as well, and repair again"
+                    f"transaction {doubt.txn_id} waits for the decision of commit owner {doubt.coordinator_id}. "
+                    "Open its lake too, then repair again"
                 )
                 continue
             try:
@@ -84,8 +81,8 @@ def resolve(owners: Sequence[CommitOwner]) -> list[str]:
             except NotAuthorized as error:
                 done.append(f"transaction {doubt.txn_id} is still in doubt: {error}")
                 continue
-            how = "was forgotten" if decided_ms is None else f"was committed at {at_ms(decided_ms).isoformat()}"
-            done.append(f"transaction {doubt.txn_id}, whose client had gone, {how}")
+            how = "was aborted" if decided_ms is None else f"was committed at {at_ms(decided_ms).isoformat()}"
+            done.append(f"transaction {doubt.txn_id} of a client that ended {how}")
     return done
 
 
@@ -96,8 +93,8 @@ def _chosen(votes: Mapping[str, Vote]) -> int:
     )
     if common.is_empty:
         raise TimestampConflict(
-            f"one owner can commit the transaction after {common.low_ms}, another up to {common.high_ms} (ms since the "
-            "epoch): there is no timestamp for both; run it again"
+            f"one owner can commit the transaction only after {common.low_ms}, another only up to {common.high_ms} "
+            "(ms since the epoch), so no timestamp fits both. Retry the transaction"
         )
     return common.choose(max(vote.now_ms for vote in votes.values()))
 
@@ -115,7 +112,7 @@ def _carried_out(
             coordinator.acknowledge(txn_id, owner_id)
         except SlackwaterError as error:
             _log.warning(
-                "transaction %s is committed, and commit owner %s is still to be told: %s; repair its lake", txn_id,
+                "transaction %s is committed, but commit owner %s does not know it yet: %s. Repair its lake", txn_id,
                 owner_id, error,
             )  # fmt: skip
     return TransactionResponse(timestamp_ms, commits)

@@ -175,8 +175,8 @@ def _told(snapshot: Snapshot, stats: StatsColumns, path: ColumnPath) -> ColumnSt
     told = stats.column(path)
     if told is None:
         raise InvalidArgument(
-            f"{snapshot.store.root_url}: {format_column_path(path)} has no order of its own: name a column, or a field "
-            "of a struct, of numbers, texts or times"
+            f"{snapshot.store.root_url}: {format_column_path(path)} has no order. Name a column, or a field of a "
+            "struct, of numbers, texts or times"
         )
     return told
 

@@ -70,7 +70,7 @@ def raster(picture: Markup, rules: Sequence[tuple[str, str]] = RULES, dark: bool
         resvg: Any = import_module("resvg_py")
     except ImportError as error:
         raise InvalidArgument(
-            "a PNG is drawn by the package resvg-py, which is not installed: pip install resvg-py, or write an SVG "
+            "a PNG needs the package resvg-py, which is not installed. Run pip install resvg-py, or write an SVG "
             "(--out x.svg)"
         ) from error
     colours = DARK if dark else LIGHT

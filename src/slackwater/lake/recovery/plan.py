@@ -100,7 +100,7 @@ class _Decision:
         for candidate in self._all():
             facts = self._facts[candidate.table_id]
             if candidate.file_name in facts.proven:
-                self._proofs.setdefault(candidate.attempt, "it is known to count")
+                self._proofs.setdefault(candidate.attempt, "the database or the caller accepts it")
             for other in self._facts.values():
                 at_ms = other.backfilled.get(candidate.txn_id)
                 if other is not facts and at_ms == candidate.timestamp_ms:
@@ -118,17 +118,19 @@ class _Decision:
 
     def _why_not(self, facts: TableEvidence, candidate: Candidate) -> str:
         if candidate.file_name in facts.refused:
-            return "it was said not to count"
+            return "the caller excluded it"
         if candidate.txn_id in facts.backfilled:
             return "its transaction has another version in the log"
         least_ms = facts.timestamp_ms
         for version in range(facts.version + 1, candidate.version):
             before = self._possible[facts.table_id].get(version)
             if not before:
-                return f"there is no version {version} before it"
+                return f"version {version} before it is missing"
             least_ms = max(least_ms, min(c.timestamp_ms for c in before))
         if candidate.timestamp_ms <= least_ms:
-            return f"its time, {candidate.timestamp_ms}, is not after {least_ms}, that of the version before"
+            return (
+                f"its timestamp {candidate.timestamp_ms} is not after {least_ms}, the timestamp of the version before"
+            )
         if candidate.attempt in self._proofs:
             return ""
         for other in facts.candidates:
@@ -138,7 +140,7 @@ class _Decision:
             if other.txn_id == candidate.txn_id and other.timestamp_ms > candidate.timestamp_ms:
                 return f"its transaction was staged again, as {other.file_name}"
         if candidate.missing:
-            return f"the file {candidate.missing}, which it adds, is not there"
+            return f"it adds the file {candidate.missing}, which does not exist"
         return self._why_not_together(candidate)
 
     def _why_not_together(self, candidate: Candidate) -> str:
@@ -146,9 +148,9 @@ class _Decision:
             other = self._facts.get(table_id)
             if other is None:
                 self._asked[
-                    f"transaction {candidate.txn_id}, of which {candidate.file_name} is a part, wrote the table with "
-                    f"the id {table_id} as well, which is not among those that are recovered: say where it is, or "
-                    f"whether {candidate.file_name} counts"
+                    f"transaction {candidate.txn_id}, with the part {candidate.file_name}, also wrote the table "
+                    f"with the id {table_id}, which is not recovered. Name the location of that table, or choose "
+                    f"whether {candidate.file_name} is committed"
                 ] = None
             elif not any(c.attempt == candidate.attempt for c in self._of(other)):
                 return f"{other.name} has no part of its transaction"
@@ -160,7 +162,7 @@ class _Decision:
             found = self._possible[facts.table_id].get(version, [])
             if len(found) > 1:
                 names = ", ".join(f"{c.file_name} (at {c.timestamp_ms})" for c in found)
-                self._asked[f"{facts.name}: version {version} may be any of {names}: say which one counts"] = None
+                self._asked[f"{facts.name}: version {version} may be any of {names}. Choose the committed one"] = None
             if len(found) != 1:
                 break
             chain.append(found[0])
@@ -174,8 +176,8 @@ class _Decision:
             facts = self._facts[candidate.table_id]
             is_answered = candidate.txn_id in facts.backfilled or candidate.file_name in facts.refused
             if proof and is_open and not is_answered:
-                why = self._left.get(candidate, "a version before it is not settled")
-                self._asked[f"{facts.name}: {candidate.file_name} counts, since {proof}, but {why}"] = None
+                why = self._left.get(candidate, "an earlier version is undecided")
+                self._asked[f"{facts.name}: {candidate.file_name} is committed, because {proof}, but {why}"] = None
 
     def _leave(self, candidate: Candidate, reason: str) -> None:
         self._possible[candidate.table_id][candidate.version].remove(candidate)

@@ -128,7 +128,7 @@ class _Recovering:
         self._tables = self._own(found)
         if not self._tables and not self._known.owner_id:
             raise TableNotFound(
-                f"there is no table with a commit owner below {self._places.root_url}: say where the tables are"
+                f"no table with a commit owner exists below {self._places.root_url}. Name the locations of the tables"
             )
         self._names = {table_id: self._name(table_id, table) for table_id, table in self._tables.items()}
         self._validate_names()
@@ -169,8 +169,8 @@ class _Recovering:
             for commit in chain:
                 if not publish(store, commit.version, commit.file_name, commit.txn_id):
                     raise UnratifiedCommit(
-                        f"{store.root_url}/{commit_path(commit.version)} was written while the lake was being "
-                        f"recovered, and is not {commit.file_name}: another owner is at work; stop it, recover again"
+                        f"{store.root_url}/{commit_path(commit.version)} was written during the recovery and is "
+                        f"not {commit.file_name}, so another owner is running. Stop it, then recover again"
                     )
         new_id = self._clock.new_id()
         former = {*self._former, *self._known.former_ids} - {""}
@@ -186,11 +186,11 @@ class _Recovering:
         lines = [*self._notes]
         for table_id, table in sorted(self._tables.items(), key=lambda item: self._names[item[0]]):
             name, chain = self._names[table_id], self._plan.taken[table_id]
-            taken = f", and {', '.join(c.file_name for c in chain)} counts" if chain else ""
+            taken = f", and {', '.join(c.file_name for c in chain)} is committed" if chain else ""
             lines.append(f"{name} ({table.store.root_url}): version {table.version} is in the log{taken}")
         for candidate, reason in self._plan.left:
             name = self._names[candidate.table_id]
-            lines.append(f"{name}: {candidate.file_name} does not count, since {reason}; the file is kept")
+            lines.append(f"{name}: {candidate.file_name} is not committed, because {reason}. The file stays")
         lines += [f"lost: {each}" for each in self._lost]
         if new_id:
             lines.append(f"the lake's commit owner is {new_id}; no timestamp is up to {self._floor_ms}")
@@ -203,8 +203,8 @@ class _Recovering:
         for known in self._known.tables.values():
             if elsewhere and "://" in known.location:
                 self._notes.append(
-                    f"{known.name}: {known.location} is not below the root, and stays with the lake at {elsewhere}, of "
-                    "which this one is a copy; name the table to take it"
+                    f"{known.name}: {known.location} is not below the root. It stays with the lake at {elsewhere}, "
+                    "the original of this copy. Name the table to recover it here"
                 )
                 continue
             urls[self._places.url(known.location)] = None
@@ -227,8 +227,7 @@ class _Recovering:
             return known | named if len(named) == 1 else known
         told = ", ".join(sorted(named))
         raise RecoveryUndecided(
-            f"the tables below {self._places.root_url} are of several commit owners: say whose tables these are, with "
-            f"one of the ids {told}"
+            f"the tables below {self._places.root_url} belong to several commit owners. Choose one of the ids {told}"
         )
 
     def _own(self, found: Mapping[str, FoundTable]) -> dict[str, FoundTable]:
@@ -241,8 +240,8 @@ class _Recovering:
             before = own.get(table.table_id)
             if before is not None:
                 self._questions.append(
-                    f"{before.store.root_url} and {table.store.root_url} say that they are one table: one of them is a "
-                    "copy; move it to a place that is not below the lake's root"
+                    f"{before.store.root_url} and {table.store.root_url} have the same table id, so one of them is "
+                    "a copy. Move the copy to a location outside the lake's root"
                 )
             own[table.table_id] = table
         return own
@@ -261,7 +260,9 @@ class _Recovering:
         names = list(self._names.values())
         for name in sorted({name for name in names if names.count(name) > 1}):
             places = [self._tables[table_id].store.root_url for table_id, each in self._names.items() if each == name]
-            self._questions.append(f"{' and '.join(places)} are both named {name!r}: name one of them, NAME=LOCATION")
+            self._questions.append(
+                f"{' and '.join(places)} are both named {name!r}. Rename one of them with NAME=LOCATION"
+            )
 
     def _proven(self, table_id: str, staged: Sequence[Candidate]) -> frozenset[str]:
         """Return the staged files ratified by the database or accepted by the user, minus rejected files."""
@@ -285,11 +286,13 @@ class _Recovering:
             if table_id in staged or any(note.startswith(f"{known.name}: {known.location}") for note in self._notes):
                 continue
             if known.state is TableState.PROPOSED:
-                self._notes.append(f"{known.name}: it was promised, and {url} was never this owner's: forgotten")
+                self._notes.append(
+                    f"{known.name}: the table at {url} was proposed, but never owned. Its record was deleted"
+                )
             elif url in found:
-                self._notes.append(f"{known.name}: {url} is not this owner's any more: forgotten")
+                self._notes.append(f"{known.name}: this owner no longer owns {url}. Its record was deleted")
             else:
-                self._lost.append(f"{known.name}: there is no table at {url}; restore it, or say where it is")
+                self._lost.append(f"{known.name}: no table exists at {url}. Restore it, or name its location")
 
     def _look_for_ratified(self, known: RecordedTable, staged: Sequence[Candidate]) -> None:
         """Report commits ratified by the database but neither in the log nor in the plan."""
@@ -297,8 +300,8 @@ class _Recovering:
         reached = table.version + len(chain)
         if known.ratified_version > reached:
             self._lost.append(
-                f"{known.name}: versions {reached + 1} to {known.ratified_version} were ratified, and their files are "
-                f"not there: restore {table.store.root_url}/{staged_path('')} from a newer copy"
+                f"{known.name}: the files of the ratified versions {reached + 1} to {known.ratified_version} are "
+                f"missing. Restore {table.store.root_url}/{staged_path('')} from a newer copy"
             )
         files = {c.file_name for c in staged}
         for commit in reversed(known.commits):
@@ -307,8 +310,8 @@ class _Recovering:
             if transaction_at(table.store, commit.version) == commit.commit_id:
                 break
             self._lost.append(
-                f"{known.name}: version {commit.version} is another commit in the log than "
-                f"{staged_path(commit.file_name)}, which the database has ratified: two owners were at work"
+                f"{known.name}: version {commit.version} in the log is not the ratified commit "
+                f"{staged_path(commit.file_name)}. Two owners were running"
             )
 
     def _look_for_voted(self) -> None:
@@ -318,9 +321,9 @@ class _Recovering:
             logs = (backfilled_since(table, doubt.low_ms) for table in self._tables.values())
             if doubt.txn_id not in taken and not any(doubt.txn_id in each for each in logs):
                 self._lost.append(
-                    f"transaction {doubt.txn_id} was voted for, and commit owner {doubt.coordinator_id} decides or has "
-                    "decided what becomes of it: after a recovery this lake's part of it cannot be committed; settle "
-                    "it before, with `slackwater lake repair` while the lake of that owner is open"
+                    f"transaction {doubt.txn_id} is prepared, and commit owner {doubt.coordinator_id} decides it. "
+                    "After a recovery, its part in this lake cannot be committed. First run `slackwater lake "
+                    "repair` while the lake of that owner is open"
                 )
 
     def _require_decided(self) -> None:
@@ -328,9 +331,9 @@ class _Recovering:
         if not self._choices.accept_loss:
             asked += self._lost
         if asked:
-            more = f"; and {len(asked) - _MOST_TOLD} more" if len(asked) > _MOST_TOLD else ""
+            more = f". {len(asked) - _MOST_TOLD} more problems exist" if len(asked) > _MOST_TOLD else ""
             raise RecoveryUndecided(
-                "the lake is not recovered, nothing was changed: " + "; ".join(asked[:_MOST_TOLD]) + more
+                "the lake was not recovered, and nothing was changed: " + ". ".join(asked[:_MOST_TOLD]) + more
             )
 
 
@@ -351,9 +354,9 @@ def require_no_orphaned_tables(root: str | os.PathLike[str], storage_options: Ma
     else:
         return
     raise OperationNotAllowed(
-        f"{table.store.root_url} belongs to commit owner {table.owner_id}, and the database of the lake at "
-        f"{store.root_url} knows of no owner: open the lake with the database that it has; where that is lost, "
-        "`slackwater lake recover` makes it anew from the tables"
+        f"{table.store.root_url} belongs to commit owner {table.owner_id}, but the database of the lake at "
+        f"{store.root_url} has no owner. Open the lake with its own database. If that database is lost, run "
+        "`slackwater lake recover` to recreate it from the tables"
     )
 
 

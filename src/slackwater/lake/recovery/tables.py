@@ -138,8 +138,8 @@ def _time_at(store: ObjectStore, version: int) -> int:
         return int(_info_at(store, version)["inCommitTimestamp"])
     except (ObjectNotFound, KeyError, TypeError, ValueError) as error:
         raise CorruptLog(
-            f"{store.root_url}/{commit_path(version)} has no in-commit timestamp, which every commit of a table "
-            f"with a commit owner has: restore the file ({error})"
+            f"{store.root_url}/{commit_path(version)} has no in-commit timestamp, although the table has a commit "
+            f"owner. Restore the file ({error})"
         ) from error
 
 
