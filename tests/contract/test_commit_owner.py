@@ -74,7 +74,7 @@ def test_a_conflict_leaves_nothing_behind(table: Table) -> None:
 
 def test_a_version_whose_predecessor_does_not_exist_is_refused(table: Table) -> None:
     table.commit(1)
-    with pytest.raises(InvalidArgument, match="version 3 cannot be committed, since version 2 does not exist"):
+    with pytest.raises(InvalidArgument, match="version 3 cannot be committed, because version 2 does not exist"):
         table.owner.commit(table.request(3))
     assert (table.latest, len(table.staged())) == (1, 2)
 

@@ -271,7 +271,7 @@ def test_a_promise_that_was_left_is_kept_by_whoever_finds_it(lake: OwnedLake, ow
         lake.embedded(step=Interruption(3)).take(asked)
     table = table_of(owner, asked)
     assert table.backfilled(0) is None
-    with pytest.raises(ProtocolChangedException, match="not this owner's yet"):
+    with pytest.raises(ProtocolChangedException, match="does not belong to this owner yet"):
         owner.commit(table.request(1))
     if find == "table":
         assert owner.table(asked.name).state.value == "active"
@@ -291,7 +291,9 @@ def test_a_promise_that_came_too_late_is_forgotten_by_whoever_finds_it(lake: Own
     with pytest.raises(Killed):
         lake.embedded(step=Interruption(3)).take(asked)
     write_version(table_of(owner, asked).store, 0, {"commitInfo": {"txnId": "theirs"}})
-    assert owner.repair(asked.table_id) == [f"{asked.name}: the ownership was forgotten, version 0 is another writer's"]
+    assert owner.repair(asked.table_id) == [
+        f"{asked.name}: the ownership was abandoned, because version 0 belongs to another writer"
+    ]
     _require_forgotten(owner, asked)
 
 
@@ -355,7 +357,7 @@ def test_a_table_that_is_handed_back_is_wholly_in_the_log_and_takes_no_commits(t
     assert all(table.backfilled(version) is not None for version in range(5))
     assert info_in(table.backfilled(4))["inCommitTimestamp"] == response.commit.timestamp_ms
     for version in (4, 5):
-        with pytest.raises(ProtocolChangedException, match="handed back"):
+        with pytest.raises(ProtocolChangedException, match="was released"):
             table.owner.commit(table.append(version))
     assert table.backfilled(5) is None
     _require_forgotten(table.owner, table)
@@ -380,14 +382,14 @@ def test_a_hand_back_that_loses_its_version_is_a_conflict_and_the_table_goes_on(
 
 
 def test_a_hand_back_that_leaves_the_owner_in_the_metadata_is_refused(table: Table) -> None:
-    with pytest.raises(InvalidArgument, match="unsets"):
+    with pytest.raises(InvalidArgument, match="must unset"):
         table.owner.release(table.request(1, {"metaData": metadata(table.table_id)}))
     assert table.latest == 0
 
 
 def test_an_owner_may_keep_its_tables(lake: OwnedLake) -> None:
     table = created(lake, lake.owner(keeps_tables=True))
-    with pytest.raises(OperationNotAllowed, match="does not give up"):
+    with pytest.raises(OperationNotAllowed, match="does not release"):
         table.owner.release(releasing(table, 1))
     assert table.commit(1).commit.version == 1
 
@@ -448,7 +450,7 @@ def test_a_hand_back_that_was_left_is_completed_by_whoever_finds_it(
     asked = releasing(table, 1)
     with pytest.raises(Killed):
         lake.embedded(step=Interruption(3)).release(asked)
-    with pytest.raises(ProtocolChangedException, match="handed back"):
+    with pytest.raises(ProtocolChangedException, match="was released"):
         owner.commit(table.request(1))
     if find == "table":
         with pytest.raises(TableNotFound):
@@ -531,7 +533,7 @@ def test_a_lake_that_is_moved_finds_its_tables(fresh_lake: OwnedLake, tmp_path: 
 def test_a_foreign_commit_in_the_place_of_a_ratified_one_is_reported_and_not_adopted(table: Table) -> None:
     response = table.commits(2)[0]
     write_version(table.store, 1, {"commitInfo": {"txnId": "theirs"}}, added())
-    with pytest.raises(UnratifiedCommit, match="somebody wrote it who did not ask the owner"):
+    with pytest.raises(UnratifiedCommit, match="a writer bypassed the owner"):
         table.owner.backfill_to_version(table.table_id)
     assert table.backfilled(2) is None
     assert commit_path(1) in table.owner.table(table.name).problem
@@ -544,7 +546,7 @@ def test_a_foreign_commit_in_the_place_of_a_ratified_one_is_reported_and_not_ado
     table.store.delete([commit_path(1)])
     first, second = table.owner.repair(table.table_id)
     assert first == f"{table.name}: versions 1 to 2 were backfilled"
-    assert "takes commits again" in second
+    assert "accepts commits again" in second
     assert table.owner.table(table.name).problem == ""
     assert table.backfilled(1) == table.content(response)
     assert table.commit(3).commit.version == 3
@@ -556,14 +558,14 @@ def test_a_foreign_commit_after_the_last_ratified_one_is_reported_and_not_adopte
     write_version(table.store, 2, {"commitInfo": {"txnId": "theirs"}}, added())
     (report,) = table.owner.repair(table.table_id)
     assert commit_path(2) in report
-    assert "did not ask the owner" in report
+    assert "a writer bypassed the owner" in report
     assert table.latest == 1
     with pytest.raises(UnratifiedCommit):
         table.owner.commit(table.request(2))
     assert (table.latest, table.owner.table(table.name).problem in report) == (1, True)
     table.store.delete([commit_path(2)])
     (report,) = table.owner.repair(table.table_id)
-    assert "takes commits again" in report
+    assert "accepts commits again" in report
     own = table.request(2)
     landed(table.owner.commit(own))
     assert table.ids()[1:] == [info_in(table.backfilled(1))["txnId"], own.commit_id]
@@ -584,10 +586,10 @@ def test_a_ratified_commit_whose_file_is_gone_is_reported(table: Table) -> None:
     (response,) = table.commits(1)
     data = table.content(response)
     table.store.delete([staged_path(response.commit.file_name)])
-    with pytest.raises(UnratifiedCommit, match="is gone and was not backfilled: restore the file"):
+    with pytest.raises(UnratifiedCommit, match=r"is missing and was not backfilled\. Restore the file"):
         table.owner.backfill_to_version(table.table_id)
     table.store.put(staged_path(response.commit.file_name), data)
-    assert "takes commits again" in table.owner.repair(table.table_id)[1]
+    assert "accepts commits again" in table.owner.repair(table.table_id)[1]
 
 
 # Repair.

@@ -90,7 +90,7 @@ def test_a_repair_gives_back_what_a_killed_commit_held(place: Place, point: str)
     name, told = place.managed(published=1, ratified=1)
     place.kill_while("commit in place", point, name)
     told += ["in-doubt"] * (point in RATIFIED)
-    said = [f"{name}: versions that a process which is gone was staging were given back"] * (point in GIVEN_OUT)
+    said = [f"{name}: the versions allocated to a crashed process were released"] * (point in GIVEN_OUT)
     with place.opened() as lake:
         assert _repaired(lake, name) == [*said, f"{name}: versions 2 to {len(told)} were backfilled"]
         assert _files(lake, name) == sorted(told)
@@ -211,7 +211,9 @@ def test_a_writer_of_the_file_system_wins_against_a_promise_of_the_dead(place: P
     place.kill_while("adopt", "promised", name)
     assert append(Snapshot.load(place.path(name)), "faster").version == 3
     with place.opened() as lake:
-        assert _repaired(lake, name) == [f"{name}: the ownership was forgotten, version 3 is another writer's"]
+        assert _repaired(lake, name) == [
+            f"{name}: the ownership was abandoned, because version 3 belongs to another writer"
+        ]
         _require_unknown(lake, name)
         lake.adopt(name, place.path(name))
         assert append(lake.snapshot(name), "later").version == 5
@@ -226,7 +228,7 @@ def test_a_take_over_that_came_too_late_and_was_killed_is_forgotten(place: Place
     assert place.alone(name) == sorted([*told, "faster"])
     assert append(Snapshot.load(place.path(name)), "unhindered").version == 4
     with place.opened() as lake:
-        said = [f"{name}: the ownership was forgotten, version 3 is another writer's"]
+        said = [f"{name}: the ownership was abandoned, because version 3 belongs to another writer"]
         assert _repaired(lake, name) == said * (point != "forgotten, its file not yet deleted")
         _require_unknown(lake, name)
         lake.adopt(name, place.path(name))
@@ -282,7 +284,7 @@ def test_a_repair_that_was_killed_is_completed_by_the_next(place: Place, point: 
     with place.after_grace() as lake:
         said = [text.partition(": ")[2] for text in _repaired(lake, name)]
         everything = [
-            "versions that a process which is gone was staging were given back",
+            "the versions allocated to a crashed process were released",
             "versions 1 to 2 were backfilled",
             "1 staged files without a record were deleted",
         ]

@@ -55,7 +55,7 @@ def test_words_that_drivers_repeat_are_hidden(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "the request has no token: send it as 'Authorization: Bearer …'",
+        "the request has no token. Send it as 'Authorization: Bearer …'",
         "s3://bucket/flights@v3 is at version 5; https://host:8080/v1/tables is its owner",
         "file:///lake/a%20b/_delta_log/00000000000000000001.json: line 1 is no JSON",
         "sqlite:////data/owner.db does not answer",

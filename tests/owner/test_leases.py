@@ -113,7 +113,7 @@ def test_a_version_is_kept_for_whoever_may_live_until_the_lease_ends(
     # A commit of few actions gets a little more than the bare lease.
     clock.now_ms += 10
     (said,) = table.owner.repair(table.table_id)
-    assert said == f"{table.name}: versions that a process which is gone was staging were given back"
+    assert said == f"{table.name}: the versions allocated to a crashed process were released"
     assert rows(table) == []
     assert table.commit(1).commit.version == 1
 
@@ -216,7 +216,7 @@ def test_a_commit_that_others_ratified_and_purged_while_its_writer_slept_is_foun
         monkeypatch.setattr(sleeper.database, "read", read_late)
         if readable:
             return sleeper.commit(own)
-        with pytest.raises(CommitUnknown, match="only the log tells"):
+        with pytest.raises(CommitUnknown, match="because the log could not be read"):
             sleeper.commit(own)
         return None
 

@@ -187,7 +187,7 @@ def test_a_promise_that_is_kept_when_the_log_has_forgotten_its_version_is_none(
             sleeper.take(asked)
         # Whoever finds the promise does not keep it either.
         assert owner.repair(asked.table_id) == [
-            f"{asked.name}: the ownership was forgotten, version 3 is another writer's"
+            f"{asked.name}: the ownership was abandoned, because version 3 belongs to another writer"
         ]
     else:
         assert sleeper.take(asked) == CommitConflict(3)

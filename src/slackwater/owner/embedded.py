@@ -51,7 +51,7 @@ from slackwater.owner.ownership_transfer import OwnershipTransfer
 from slackwater.owner.publish.backfill import BACKFILL_DELAY_S, ROWS_KEPT, Backfill
 from slackwater.owner.publish.orphaned_files import GRACE_MS, unrecorded
 from slackwater.owner.publish.unbackfilled_commits import UnbackfilledCommits
-from slackwater.owner.recovery.database_state import UNDER_WAY
+from slackwater.owner.recovery.database_state import is_under_way
 from slackwater.owner.recovery.fences import Fences
 from slackwater.owner.recovery.lake_identity import require_same_lake
 from slackwater.owner.state.clock import LEASE_MS, OwnerClock, is_dead
@@ -198,7 +198,7 @@ class EmbeddedOwner:
             found = self._named(name)
         if found is None:
             known = ", ".join(row.name for row in self._database.read(_taken)[:10]) or "none"
-            raise TableNotFound(f"there is no table named {name!r} in {self._places.root_url}: there are {known}")
+            raise TableNotFound(f"no table named {name!r} exists in {self._places.root_url}. Existing tables: {known}")
         return self._managed(found)
 
     def take(self, proposal: OwnershipProposal) -> CommitResponse | CommitConflict:
@@ -213,7 +213,7 @@ class EmbeddedOwner:
             raise TableNotFound(f"the commit owner has no table {table_id}")
         done: list[str] = []
         for row in found:
-            if row.problem == UNDER_WAY:
+            if is_under_way(row.problem):
                 done.append(f"{row.name}: {row.problem}")
                 continue
             try:
@@ -289,7 +289,7 @@ class EmbeddedOwner:
             return locked is not None and free_abandoned(connection, locked, now_ms, is_dead)
 
         if self._database.write(free):
-            done.append(f"{row.name}: versions that a process which is gone was staging were given back")
+            done.append(f"{row.name}: the versions allocated to a crashed process were released")
         now = self._named(row.name)
         if now is None or now.table_id != row.table_id:
             return
@@ -302,7 +302,7 @@ class EmbeddedOwner:
             done.append(f"{row.name}: versions {now.backfilled_version + 1} to {reached} were backfilled")
         self._backfill.require_ratified(row.table_id)
         if now.problem:
-            done.append(f"{row.name}: takes commits again; what was wrong: {now.problem}")
+            done.append(f"{row.name}: accepts commits again. The problem was: {now.problem}")
         done += self._delete_garbage(now, started_ms, reached)
 
     def _delete_garbage(self, row: Row[Any], started_ms: int, backfilled_version: int) -> list[str]:
@@ -378,11 +378,11 @@ def database_url(root: str | os.PathLike[str], database: str | None = None) -> s
         return database
     if location.scheme != LOCAL:
         raise InvalidArgument(
-            f"{location.url}: a lake in an object store needs a database of its own: database='postgresql://…'; a "
-            "served one is reached by connect"
+            f"{location.url}: a lake in an object store needs its own database. Pass database='postgresql://…', or "
+            "use connect for a served lake"
         )
     if Path(f"/{location.key}").is_file():
-        raise InvalidArgument(f"/{location.key} is a file, and a lake is a directory: name the directory of the lake")
+        raise InvalidArgument(f"/{location.key} is a file, but a lake is a directory. Name the directory of the lake")
     return f"sqlite:////{location.key}/{DATABASE_FILE}"
 
 

@@ -73,8 +73,8 @@ class LockManager:
         """Renew the lease of the transaction's locks. Raises LockTimeout if it has none or lost them."""
         if not self._database.write(lambda c: self.keep(c, txn_id), durable=False):
             raise LockTimeout(
-                f"transaction {txn_id} has no locks: its lease had ended and others wanted them, or it ended; run it "
-                "again, and say more often that it goes on"
+                f"transaction {txn_id} has no locks: it ended, or its lease expired and other transactions "
+                "acquired them. Retry the transaction, and renew its lease more often"
             )
 
     def keep(self, connection: Connection, txn_id: str) -> bool:
@@ -135,8 +135,8 @@ class LockManager:
             if patience.is_over:
                 named = ", ".join(f"{head.name} after version {head.ratified_version}" for head in open_heads)
                 raise LockTimeout(
-                    f"transaction {request.txn_id} has its locks, but commits of others that were under way before, of "
-                    f"{named}, were not done within {request.timeout_s} seconds: lock again, and wait longer"
+                    f"transaction {request.txn_id} has its locks, but earlier commits of other writers to {named} "
+                    f"did not end within {request.timeout_s} seconds. Lock again, with a longer timeout"
                 )
             looks += 1
             if looks % DOUBT_EVERY == 0:
@@ -160,8 +160,8 @@ class LockManager:
             told.append(f"and {len(blockers) - len(told)} more")
         kind = "exclusive" if request.is_exclusive else "shared"
         return (
-            f"transaction {request.txn_id} waited {request.timeout_s} seconds for {kind} locks: {'; '.join(told)}. Run "
-            "it again when those have ended, or wait longer"
+            f"transaction {request.txn_id} waited {request.timeout_s} seconds for {kind} locks: {'; '.join(told)}. "
+            "Retry when those transactions have ended, or wait longer"
         )
 
 

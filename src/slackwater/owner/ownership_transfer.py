@@ -113,8 +113,8 @@ class OwnershipTransfer:
                 if earlier is not None:
                     return earlier
                 raise TableAlreadyExists(
-                    f"the commit owner has a table named {proposal.name!r}, or one at {proposal.location}, already: "
-                    "choose another name, or use the one there is"
+                    f"the commit owner already has a table named {proposal.name!r}, or a table at "
+                    f"{proposal.location}. Choose another name, or use the existing table"
                 ) from error
             return self._finish_take(proposal.table_id, proposal.version)
 
@@ -127,11 +127,11 @@ class OwnershipTransfer:
     def release(self, request: CommitRequest) -> CommitResponse | CommitConflict:
         """Release a table. See `CommitOwner.release`."""
         if self._keep:
-            raise OperationNotAllowed("this commit owner does not give up its tables: ask whoever runs it")
+            raise OperationNotAllowed("this commit owner does not release its tables. Contact its administrator")
         require_valid(request.actions)
         facts_of(request.actions, request.commit_id)
         if _names_owner(request.actions):
-            raise InvalidArgument(f"the commit that hands a table back unsets {MANAGED_COMMIT_OWNER}")
+            raise InvalidArgument(f"the commit that releases a table must unset {MANAGED_COMMIT_OWNER}")
         earlier = self._earlier_result(request.table_id, request.version, request.commit_id)
         if earlier is not None:
             return earlier
@@ -158,8 +158,8 @@ class OwnershipTransfer:
             return earlier
         if isinstance(refused, RetryAfterStaging):
             raise CommitOwnerBusy(
-                f"{store.root_url}: versions before {request.version} were being staged for {_PATIENCE_S} seconds; the "
-                "table was not handed back: try again"
+                f"{store.root_url}: other commits were staging versions before {request.version} for {_PATIENCE_S} "
+                "seconds. The table was not released. Retry"
             )
         if isinstance(refused, SlackwaterError):
             raise refused
@@ -175,7 +175,10 @@ class OwnershipTransfer:
         outcome = finish(table_id, row.transfer_version)
         what = "ownership" if taking else "release"
         if isinstance(outcome, CommitConflict):
-            return f"{row.name}: the {what} was forgotten, version {row.transfer_version} is another writer's"
+            return (
+                f"{row.name}: the {what} was abandoned, because version {row.transfer_version} belongs to another "
+                "writer"
+            )
         return f"{row.name}: the {what} was completed by version {row.transfer_version}"
 
     def _earlier_result(self, table_id: str, version: int, commit_id: str) -> CommitResponse | CommitConflict | None:
@@ -215,8 +218,8 @@ class OwnershipTransfer:
         store = self._places.store(row.location)
         if not self._put(store, row):
             raise UnratifiedCommit(
-                f"{store.root_url}/{commit_path(row.transfer_version)} is not the commit that hands the table "
-                f"back, so that cannot be done: {explained(store, row.transfer_version)}"
+                f"{store.root_url}/{commit_path(row.transfer_version)} is not the commit that releases the table, "
+                f"so the release failed: {explained(store, row.transfer_version)}"
             )
         self._database.write(lambda c: self._let_go(c, table_id))
         return self._response(row, row.transfer_version)
@@ -356,8 +359,9 @@ class OwnershipTransfer:
         now_ms = max(self._clock.now_ms(), self._database.read(last_ms))
         if previous is not None and previous > now_ms + _FUTURE_MS:
             raise InvalidArgument(
-                f"{proposal.location}: its last commit is dated {previous - now_ms} ms in the future, and every later "
-                "one would have to be: see to the clock of who wrote it, and adopt the table when that time has come"
+                f"{proposal.location}: its last commit is dated {previous - now_ms} ms in the future, and later "
+                "commits must have later times. Correct the clock of its writer, and adopt the table after that "
+                "time"
             )
 
 
@@ -368,13 +372,13 @@ def _names_owner(actions: Sequence[Action]) -> bool:
 
 def _validate_names_owner(actions: Sequence[Action]) -> None:
     if not _names_owner(actions):
-        raise InvalidArgument(f"the commit that makes a table this owner's sets {MANAGED_COMMIT_OWNER} to {OWNER_NAME}")
+        raise InvalidArgument(f"the commit that adopts a table must set {MANAGED_COMMIT_OWNER} to {OWNER_NAME}")
 
 
 def _validate_follows(store: ObjectStore, version: int) -> None:
     if version > 0 and store.head(commit_path(version - 1)) is None:
         raise InvalidArgument(
-            f"{store.root_url}: version {version} cannot be committed, since version {version - 1} does not exist"
+            f"{store.root_url}: version {version} cannot be committed, because version {version - 1} does not exist"
         )
 
 
@@ -385,8 +389,8 @@ def _in_doubt(where: str) -> Iterator[None]:
         yield
     except (CommitOwnerUnavailable, StorageError) as error:
         raise CommitUnknown(
-            f"{where}: whether the table is the commit owner's `slackwater lake repair` settles, or whoever uses the "
-            f"table next: {error}"
+            f"{where}: the ownership of the table is unknown: {error}. `slackwater lake repair`, or the next use "
+            "of the table, resolves it"
         ) from error
 
 

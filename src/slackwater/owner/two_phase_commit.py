@@ -93,8 +93,8 @@ class TwoPhaseCommit:
             request = _request_from_json(row.request)
             if not row.low_ms < timestamp_ms <= row.high_ms:
                 raise InvalidArgument(
-                    f"transaction {txn_id}: {timestamp_ms} was decided, but the vote was for timestamps after "
-                    f"{row.low_ms} up to {row.high_ms}"
+                    f"transaction {txn_id}: the decided timestamp {timestamp_ms} is outside the vote, which allows "
+                    f"timestamps after {row.low_ms} up to {row.high_ms}"
                 )
             decided = replace(request, range=TimestampRange(timestamp_ms - 1, timestamp_ms), is_replay=True)
             response = self._commits.commit_decided(decided)
@@ -164,8 +164,8 @@ class TwoPhaseCommit:
             return outcome
         if not lock_queue.renew(connection, request.txn_id, now_ms, now_ms):
             return LockTimeout(
-                f"transaction {request.txn_id} lost its locks before it could vote: its process was heard of too late; "
-                "nothing was committed: run it again"
+                f"transaction {request.txn_id} lost its locks before its vote, because its lease was not renewed "
+                "in time. Nothing was committed. Retry the transaction"
             )
         lock_queue.pin(connection, request.txn_id)
         connection.execute(

@@ -135,9 +135,9 @@ def test_a_table_gets_another_name_and_stays_where_it_is(lake: str) -> None:
     assert (found["c"]["location"].endswith("/lake/b"), found["c"]["ratifiedVersion"]) == (True, 3)
     then = document("lake", "as-of", lake, newest["timestamp"])["tables"]
     assert [(each["table"], each["version"]) for each in then] == [("a", 0), ("b", 1), ("c", 1)]
-    assert "there is a table named 'a' already" in error("lake", "rename", lake, "c", "a")
-    assert "a table's name is of letters" in error("lake", "rename", lake, "c", "no name")
-    assert "there are a, c" in error("lake", "rename", lake, "b", "d")
+    assert "a table named 'a' already exists" in error("lake", "rename", lake, "c", "a")
+    assert "a table name must consist of letters" in error("lake", "rename", lake, "c", "no name")
+    assert "Existing tables: a, c" in error("lake", "rename", lake, "b", "d")
     assert sorted(each["name"] for each in document("lake", "tables", lake)) == ["a", "c"]
 
 
@@ -151,7 +151,7 @@ def test_a_table_is_dropped_where_that_is_meant(lake: str) -> None:
     assert (gone.exit_code, gone.stderr) == (0, "a is gone, and its files\n")
     assert not (Path(lake) / "a").exists()
     assert document("lake", "tables", lake) == []
-    assert "there is no table named 'a'" in error("lake", "drop", lake, "a", "--yes")
+    assert "no table named 'a' exists" in error("lake", "drop", lake, "a", "--yes")
 
 
 def test_whoever_is_asked_may_say_no(lake: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,14 +196,14 @@ def test_a_moment_has_the_versions_of_all_tables(lake: str) -> None:
 def test_a_table_that_is_not_there_is_an_error_that_names_those_that_are(lake: str) -> None:
     result = run("lake", "commits", lake, "c")
     assert result.exit_code != 0
-    assert "there are a, b" in result.stderr
+    assert "Existing tables: a, b" in result.stderr
 
 
 def test_a_lake_is_backed_up_and_recovered(lake: str, tmp_path: Path) -> None:
     copy = tmp_path / "copy.db"
     assert lines("lake", "backup", lake, str(copy)) == []
     assert copy.is_file()
-    assert "is there already" in run("lake", "backup", lake, str(copy)).stderr
+    assert "already exists" in run("lake", "backup", lake, str(copy)).stderr
     shutil.rmtree(f"{lake}/_slackwater")
     missing = run("lake", "tables", lake)
     assert missing.exit_code != 0

@@ -122,7 +122,7 @@ def test_who_trusts_the_certificate_looks_at_a_lake_by_https(
 
 def test_without_tokens_no_other_machine_is_let_in(root: str) -> None:
     message = error("serve", "--root", root, "--no-auth", "--host", "192.0.2.1")
-    assert message.startswith("error: without tokens everybody who reaches 192.0.2.1")
+    assert message.startswith("error: without tokens, every client that reaches 192.0.2.1")
 
 
 def test_tokens_are_listed_and_revoked(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_tokens_are_listed_and_revoked(tmp_path: Path) -> None:
     assert token not in text + str(shown)
     assert lines("token", "revoke", "writer", *where) == []
     assert [row["name"] for row in document("token", "list", *where)] == ["boss"]
-    assert error("token", "revoke", "writer", *where) == "error: there is no token named 'writer'"
+    assert error("token", "revoke", "writer", *where) == "error: no token named 'writer' exists"
 
 
 def test_the_database_may_be_named_by_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,7 +156,7 @@ def test_a_token_is_made_in_the_database_of_the_lake(root: str) -> None:
 def test_a_name_that_is_taken_is_one_plain_line(root: str) -> None:
     _created("writer", "--scope", "commit", "--root", root)
     message = error("token", "create", "writer", "--scope", "read", "--root", root)
-    assert message == "error: there is a token named 'writer': revoke it first, or choose another name"
+    assert message == "error: a token named 'writer' already exists. Revoke it first, or choose another name"
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_wrong_usage_exits_with_2(arguments: tuple[str, ...], message: str, monk
 
 def test_a_public_url_with_a_secret_in_it_is_refused_and_not_repeated(root: str) -> None:
     message = error("serve", "--root", root, "--public-url", "https://user:hunter2@lake.example")
-    assert message.startswith("error: the commit owner's URL holds a user")
+    assert message.startswith("error: the commit owner's URL contains a user")
     assert "hunter2" not in message
 
 

@@ -94,7 +94,7 @@ def test_a_shared_lake_is_for_its_group(root: Path) -> None:
 
 
 def test_a_group_that_there_is_not_is_refused(root: Path) -> None:
-    with pytest.raises(InvalidArgument, match="cannot be given to the group 'no-such-group'"):
+    with pytest.raises(InvalidArgument, match="cannot be set to 'no-such-group'"):
         EmbeddedOwner.open(root, group="no-such-group")
 
 

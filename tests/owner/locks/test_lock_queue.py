@@ -303,7 +303,7 @@ def test_of_two_readers_that_both_want_to_write_the_younger_gives_way(desk: Desk
     desk.read("o", A)
     desk.read("y", A)
     assert blockers(desk.write("o", A)) == {"y"}
-    with pytest.raises(DeadlockDetected, match="transaction y and others \\(o\\)"):
+    with pytest.raises(DeadlockDetected, match="transaction y and other transactions \\(o\\)"):
         desk.write("y", A)
     desk.give_way("y")
     assert desk.write("o", A) is None
@@ -396,7 +396,7 @@ def test_a_transaction_that_lost_its_locks_gets_no_others(desk: Desk) -> None:
     desk.now_ms += LEASE_MS + 1
     assert desk.read("r", A) is None
     assert desk.held("w") == {}
-    with pytest.raises(LockTimeout, match="did not say in time that it goes on"):
+    with pytest.raises(LockTimeout, match="did not renew its lease in time"):
         desk.read("w", C)
     assert not desk.keep("w")
     desk.release("w")
@@ -817,7 +817,7 @@ def test_a_lock_is_had_when_commits_that_were_under_way_count(database: Database
 def test_commits_that_are_not_done_in_time_are_told(database: Database, locking: LockManager) -> None:
     allocate(database, START_MS + LEASE_MS)
     locking.lock(wanted("v", B, timeout_s=0.0))
-    with pytest.raises(LockTimeout, match="a-table after version 4, were not done"):
+    with pytest.raises(LockTimeout, match="a-table after version 4 did not end"):
         locking.lock(wanted("w", A, timeout_s=0.0))
     assert Desk(database).held("w") == {A: "X"}
 

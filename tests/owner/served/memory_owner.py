@@ -130,7 +130,7 @@ class MemoryOwner:
             if known is not None and proposal.commit_id in known.by_id:
                 return known.by_id[proposal.commit_id]
             if known is not None or any(log.table.name == proposal.name for log in self._logs.values()):
-                raise TableAlreadyExists(f"there is a table {proposal.name!r}")
+                raise TableAlreadyExists(f"a table named {proposal.name!r} already exists")
             before = proposal.version - 1
             table = ManagedTable(
                 proposal.table_id, proposal.name, proposal.location, TableState.ACTIVE, before, before, 0
@@ -155,7 +155,7 @@ class MemoryOwner:
 
     def cut(self, timestamp_ms: int | None = None) -> Cut:
         if timestamp_ms is not None and timestamp_ms > NOW_MS:
-            raise TimestampOutOfRange(f"{timestamp_ms} has not come: it is {NOW_MS}")
+            raise TimestampOutOfRange(f"{timestamp_ms} is in the future: it is {NOW_MS}")
         with self._lock:
             logs = sorted(self._logs.values(), key=lambda log: log.table.name)
             at_ms = NOW_MS if timestamp_ms is None else timestamp_ms
@@ -224,7 +224,9 @@ class MemoryOwner:
             if request is None or vote is None:
                 return None
             if timestamp_ms is not None and not vote.range.low_ms < timestamp_ms <= vote.range.high_ms:
-                raise InvalidArgument(f"{timestamp_ms} was decided, but the vote was for {vote.range}")
+                raise InvalidArgument(
+                    f"the decided timestamp {timestamp_ms} is outside the vote, which allows {vote.range}"
+                )
             del self._prepared[txn_id]
             self._free(txn_id)
             return None if timestamp_ms is None else self._carry_out(request, timestamp_ms)
@@ -304,7 +306,7 @@ class MemoryOwner:
             return log.by_id[request.commit_id]
         latest = log.table.ratified_version
         if request.version > latest + 1:
-            raise InvalidArgument(f"version {request.version - 1} does not exist: the latest is {latest}")
+            raise InvalidArgument(f"version {request.version - 1} does not exist. The latest is {latest}")
         if request.version <= latest:
             return CommitConflict(latest)
         data = b"".join(orjson.dumps(action) + b"\n" for action in request.actions)

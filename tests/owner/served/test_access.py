@@ -196,4 +196,4 @@ def test_who_has_no_good_token_learns_nothing_of_a_database_that_is_away(
     monkeypatch.setattr(tokens, "authorize", away)
     answer = _client(tokens, MemoryOwner()).get("/v1/tables", headers={"Authorization": "Bearer made-up"})
     assert answer.status_code == 503
-    assert answer.json()["message"] == "the commit owner cannot look up tokens now: try again later"
+    assert answer.json()["message"] == "the commit owner cannot look up tokens now. Retry later"

@@ -268,7 +268,7 @@ def test_certificates_that_cannot_be_read_are_said(memory: MemoryOwner, certific
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "owner.example"])  # noqa: S104
 def test_without_tokens_no_other_machine_is_let_in(memory: MemoryOwner, host: str) -> None:
-    with pytest.raises(InvalidArgument, match="everybody who reaches"):
+    with pytest.raises(InvalidArgument, match="every client that reaches"):
         OwnerServer(memory, None, Binding(host, 0))
 
 

@@ -93,7 +93,7 @@ def test_a_decision_that_was_never_sent_is_certainly_not_recorded(unsent: Step) 
 
 @pytest.mark.parametrize(("found", "status"), [({}, 200), ({"timestampMs": "5"}, 200), ({"latestVersion": 3}, 409)])
 def test_an_answer_of_another_shape_leaves_a_decision_unknown(found: object, status: int) -> None:
-    with pytest.raises(CommitUnknown, match="cannot be understood"):
+    with pytest.raises(CommitUnknown, match="is not valid"):
         Script(answered(found, status)).owner.decide(ID, 5, [ID])
 
 
@@ -111,13 +111,13 @@ def test_whatever_else_is_never_answered_can_be_repeated_so_the_owner_is_unavail
 
 @pytest.mark.parametrize("name", ["prepare", "decision", "finish", "in_doubt"])
 def test_an_answer_of_another_shape_is_none_of_a_commit_owner(name: str) -> None:
-    with pytest.raises(CommitOwnerUnavailable, match="not as a commit owner does"):
+    with pytest.raises(CommitOwnerUnavailable, match="does not respond as a commit owner does"):
         CALLS[name][0](Script(answered({})).owner)
 
 
 @pytest.mark.parametrize("found", [{"latestVersions": 3}, {"latestVersion": 3}])
 def test_a_conflict_of_another_kind_is_no_answer_to_prepare(found: object) -> None:
-    with pytest.raises(CommitOwnerUnavailable, match="not as a commit owner does"):
+    with pytest.raises(CommitOwnerUnavailable, match="does not respond as a commit owner does"):
         Script(answered(found, 409)).owner.prepare(_part(), OTHER)
 
 

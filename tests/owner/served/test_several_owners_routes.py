@@ -111,7 +111,7 @@ def test_conflicts_and_errors_arrive_as_the_owner_has_them(owner: HttpOwner) -> 
     promised = TransactionRequest(new_id(), TimestampRange(5, 9))
     owner.prepare(promised, OTHER)
     for outside in (5, 10):
-        with pytest.raises(InvalidArgument, match="was decided"):
+        with pytest.raises(InvalidArgument, match="the decided timestamp"):
             owner.finish(promised.txn_id, outside)
 
 

@@ -130,7 +130,7 @@ def test_tokens_are_listed_by_name_without_their_secrets(tokens: Tokens, times: 
 
 def test_a_name_that_is_taken_is_refused_and_the_token_there_is_kept(tokens: Tokens) -> None:
     token = tokens.create("writer", ["commit"])
-    with pytest.raises(InvalidArgument, match="there is a token named 'writer'"):
+    with pytest.raises(InvalidArgument, match="a token named 'writer' already exists"):
         tokens.create("writer", ["admin"])
     assert tokens.authorize(token) is not None
     assert len(tokens.records()) == 1
@@ -154,7 +154,7 @@ def test_a_token_that_makes_no_sense_is_not_made(
 
 
 def test_revoking_a_token_that_is_not_there_is_an_error(tokens: Tokens) -> None:
-    with pytest.raises(InvalidArgument, match="there is no token named 'nobody'"):
+    with pytest.raises(InvalidArgument, match="no token named 'nobody' exists"):
         tokens.revoke("nobody")
 
 

@@ -89,7 +89,7 @@ def test_a_conflict_of_a_transaction_is_an_answer() -> None:
     [({}, 200), ({"timestampMs": 5}, 200), ({"latestVersions": 3}, 409), ({"latestVersion": 3}, 409)],
 )
 def test_an_answer_of_another_shape_leaves_a_transaction_unknown(found: object, status: int) -> None:
-    with pytest.raises(CommitUnknown, match="cannot be understood"):
+    with pytest.raises(CommitUnknown, match="is not valid"):
         Script(answered(found, status)).owner.commit_transaction(_transaction())
 
 

@@ -116,5 +116,5 @@ def test_what_is_no_table_is_told_as_what_it_is_by_all_who_read_it(spark: SparkS
 def test_a_lake_is_not_opened_at_a_file(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("x")
-    with pytest.raises(errors.InvalidArgument, match="is a file, and a lake is a directory"):
+    with pytest.raises(errors.InvalidArgument, match="is a file, but a lake is a directory"):
         slackwater.Lake.open(str(file))

@@ -53,10 +53,10 @@ def checked_actions(actions: Sequence[Any]) -> Sequence[Any]:
         raise InvalidArgument("a commit has at least one action, commitInfo, found none")
     for index, action in enumerate(actions):
         if not isinstance(action, dict) or len(action) != 1:
-            raise InvalidArgument(f"action {index} is to be an object with exactly one key, such as add or remove")
+            raise InvalidArgument(f"action {index} must be an object with exactly one key, such as add or remove")
         ((kind, value),) = action.items()
         if not isinstance(value, dict):
-            raise InvalidArgument(f"action {index} is to hold an object under {kind!r}, found {type(value).__name__}")
+            raise InvalidArgument(f"action {index} must have an object under {kind!r}, found {type(value).__name__}")
         _check_values(value, index)
     return actions
 

@@ -139,15 +139,16 @@ def precision_named(precision: int | str) -> str:
         if 0 <= precision < len(_DIGITS):
             return _DIGITS[precision]
         raise InvalidArgument(
-            f"a time has 0 to 3 fractional digits of a second, for timestamps are whole milliseconds; found {precision}"
+            "a time has 0 to 3 fractional digits of a second, because timestamps are whole milliseconds, found "
+            f"{precision}"
         )
     name = str(precision).lower()
     name = _ALIASES.get(name, name.removesuffix("s") if len(name) > 2 else name)
     if name in PRECISIONS:
         return name
     raise InvalidArgument(
-        f"a precision is one of {', '.join(PRECISIONS)}, or 0 to 3 fractional digits of a second; timestamps are whole "
-        f"milliseconds, so there is none finer; found {precision!r}"
+        f"a precision is one of {', '.join(PRECISIONS)}, or 0 to 3 fractional digits of a second, because "
+        f"timestamps are whole milliseconds, found {precision!r}"
     )
 
 

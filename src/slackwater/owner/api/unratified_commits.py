@@ -16,14 +16,14 @@ def explained(store: ObjectStore, version: int) -> str:
     """Return the probable writer of `version` and the remedy. The text continues a message after a colon."""
     if _was_staged(store, version):
         return (
-            "a commit owner ratified it, so this one's state is older than the table, as after a backup was restored, "
-            "or another one is at work; stop every other owner, then run `slackwater lake recover`, which keeps what "
-            "counts"
+            "a commit owner ratified it. Either this owner's state is older than the table, as after the restore of a "
+            "backup, or another owner is running. Stop every other owner, then run `slackwater lake recover`, which "
+            "retains committed versions"
         )
     return (
-        "somebody wrote it who did not ask the owner, or the owner's state is older than the table, as after a backup "
-        "was restored: then run `slackwater lake recover`, which keeps what counts; only where you know that no owner "
-        "wrote it, move it, and what follows it, out of the log, then run `slackwater lake repair`"
+        "a writer bypassed the owner, or a restored backup made the owner's state older than the table. After a "
+        "restore, run `slackwater lake recover`. Only if no owner wrote the version, move it and all later ones out "
+        "of the log, then run `slackwater lake repair`"
     )
 
 

@@ -152,8 +152,8 @@ class _Work:
             return RetryAfterStaging() if moved else self._given(attempt, attempt.request.range.high_ms)
         if attempt.request.has_locks and not self._keeps_locks(attempt):
             return LockTimeout(
-                f"transaction {attempt.request.txn_id} has lost its locks: its lease had ended and others wanted them; "
-                "nothing was committed: run it again"
+                f"transaction {attempt.request.txn_id} lost its locks, because its lease expired and other "
+                "transactions acquired them. Nothing was committed. Retry the transaction"
             )
         blocker = self._blocker(attempt)
         if blocker is not None:
@@ -351,11 +351,11 @@ class _Work:
 
 def _why_empty(asked: TimestampRange, low_ms: int) -> str:
     if not asked.was_asked:
-        return f"no timestamp after {low_ms} is left: repeat the transaction"
+        return f"no timestamp after {low_ms} is left. Retry the transaction"
     return (
-        f"the transaction was told a time that allows timestamps from {asked.low_ms + 1} to {asked.high_ms} (ms since "
-        f"the epoch), but what it writes was read or written by others at {low_ms}: repeat the transaction, which will "
-        "be told a later time; a coarser precision, or `writes` declared where it begins, makes this rarer"
+        f"the transaction requested a time that allows timestamps from {asked.low_ms + 1} to {asked.high_ms} (ms "
+        f"since the epoch), but other transactions read or wrote the data that it writes at {low_ms}. Retry the "
+        "transaction. A coarser precision, or `writes` declared at its begin, makes this rarer"
     )
 
 

@@ -35,8 +35,8 @@ def require_valid(actions: Iterable[Action]) -> None:
         parse = _PARSERS.get(kind)
         if parse is None:
             raise InvalidArgument(
-                f"{where} is of the kind {str(kind)[:60]!r}, which this commit owner does not know: known are "
-                f"{', '.join(_PARSERS)}; where a newer client made it, upgrade the owner"
+                f"{where} has the kind {str(kind)[:60]!r}, which this commit owner does not know (known: "
+                f"{', '.join(_PARSERS)}). If a newer client made it, upgrade the owner"
             )
         if not isinstance(node, Mapping):
             raise InvalidArgument(f"{where}: {kind} must be an object, found {str(node)[:120]}")
@@ -46,7 +46,7 @@ def require_valid(actions: Iterable[Action]) -> None:
             told = str(error)
             raise InvalidArgument(told if told.startswith(where) else f"{where}: {told}") from error
         if key in seen:
-            raise InvalidArgument(f"{where} is the second {kind} {key[1]!r}: a commit has at most one")
+            raise InvalidArgument(f"{where} is the second {kind} {key[1]!r}. A commit has at most one")
         seen.add(key)
 
 

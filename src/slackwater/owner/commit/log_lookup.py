@@ -27,7 +27,7 @@ def is_in_log(store_of: StoreOf, staged: StagedCommits) -> bool:
     except StorageError as error:
         # CommitUnknown, so that no caller deletes files of a possibly committed version.
         raise CommitUnknown(
-            f"whether {staged.who} counts only the log tells, which could not be read: {error}; ask again"
+            f"{staged.who}: the outcome is unknown, because the log could not be read: {error}. Retry the request"
         ) from error
 
 
@@ -50,8 +50,8 @@ def find_earlier_result(store_of: StoreOf, attempt: Attempt, purged: SearchLog) 
             found[write.table_id] = own
     except StorageError as error:
         raise CommitUnknown(
-            f"{attempt.who}: whether an earlier, equal request was carried out only the log tells, which could not be "
-            f"read: {error}; ask again"
+            f"{attempt.who}: the outcome of an earlier, equal request is unknown, because the log could not be "
+            f"read: {error}. Retry the request"
         ) from error
     answer = found[first.table_id]
     found[first.table_id] = replace(answer, latest_version=max(purged.latest_version, answer.latest_version))
@@ -67,8 +67,8 @@ def completed(store_of: StoreOf, attempt: Attempt, response: TransactionResponse
         found = {w.table_id: _found(store_of, attempt.request.txn_id, w, w.version, None) for w in missing}
     except StorageError as error:
         raise CommitUnknown(
-            f"{attempt.who} counts, and as which versions only the logs of its tables tell, which could not be read: "
-            f"{error}; ask again"
+            f"{attempt.who} is committed, but its versions are unknown, because the logs of its tables could not "
+            f"be read: {error}. Retry the request"
         ) from error
     own = {table_id: answer for table_id, answer in found.items() if answer is not None}
     return replace(response, commits={**response.commits, **own})

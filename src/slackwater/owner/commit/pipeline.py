@@ -125,7 +125,7 @@ class CommitPipeline:
         """
         answer = self._committed(replace(self.attempt(request), is_decided=True))
         if isinstance(answer, TransactionConflict):
-            raise CommitFailed(f"transaction {request.txn_id} was prepared, and its tables changed nevertheless")
+            raise CommitFailed(f"transaction {request.txn_id} was prepared, but its tables changed")
         return answer
 
     def require_allowed(self, request: TransactionRequest) -> None:
@@ -216,7 +216,7 @@ class CommitPipeline:
             self._give_back(staged)
             # No record refers to the files, and a recovery must not find them.
             staging.delete(self._store_of, staged)
-            raise CommitFailed(f"{staged.who} was not written, nothing was committed: {error}") from error
+            raise CommitFailed(f"{staged.who} was not written, and nothing was committed: {error}") from error
         except CommitUnknown:
             self._give_back(staged)
             raise
@@ -244,10 +244,10 @@ class CommitPipeline:
             if error.changed_nothing and not is_recorded:
                 # The versions belong to this attempt, and no other process ratifies them.
                 staging.delete(self._store_of, staged)
-                raise CommitFailed(f"{staged.who} was staged and does not count: {error}") from error
+                raise CommitFailed(f"{staged.who} was staged, but not committed: {error}") from error
             raise CommitUnknown(
-                f"{staged.who} is staged, and whether it counts only the commit owner's database can say, which does "
-                f"not answer: {error}"
+                f"{staged.who} is staged, but its outcome is unknown, because the commit owner's database does not "
+                f"respond: {error}"
             ) from error
         except BaseException:
             # Release the versions now, so that other writers do not wait for the lease to expire.
@@ -301,13 +301,13 @@ def _require_patience(outcome: Outcome, waited_s: float, who: str) -> None:
     """
     if isinstance(outcome, WaitForLock) and waited_s > LOCKED_S:
         raise LockTimeout(
-            f"{who}: the commit waited {LOCKED_S:.0f} s: {outcome.by.description}; nothing was committed: try again "
-            "when that has ended"
+            f"{who}: the commit waited {LOCKED_S:.0f} s: {outcome.by.description}. Nothing was committed. Retry "
+            "when that transaction has ended"
         )
     if waited_s > _PATIENCE_S:
         raise CommitOwnerBusy(
-            f"{who}: versions before its own were being staged for {_PATIENCE_S:.0f} seconds; nothing was committed: "
-            "try again"
+            f"{who}: other commits were staging earlier versions for {_PATIENCE_S:.0f} seconds. Nothing was "
+            "committed. Retry"
         )
 
 

@@ -152,10 +152,12 @@ class Database:
         Raises InvalidArgument for PostgreSQL, which has its own tools, and for an existing file.
         """
         if not self.is_sqlite:
-            raise InvalidArgument(f"{self.name} is backed up by what PostgreSQL has for that: pg_dump, or its archive")
+            raise InvalidArgument(
+                f"{self.name} is a PostgreSQL database. Back it up with PostgreSQL's own tools: pg_dump, or its archive"
+            )
         target = Path(path)
         if target.exists():
-            raise InvalidArgument(f"{target} is there already: a backup is written to a new file")
+            raise InvalidArgument(f"{target} already exists. Write the backup to a new file")
         part = target.with_name(f"{target.name}.part")
         os.close(create_private(part))
         with self._engine.connect() as connection, contextlib.closing(sqlite3.connect(part)) as copy:
@@ -204,19 +206,19 @@ class Database:
     def _unavailable(self, error: SQLAlchemyError, is_certain: bool) -> CommitOwnerUnavailable:
         if not is_certain:
             return CommitOwnerUnavailable(
-                f"the commit owner's database {self.name} does not answer: {_cause(error)}; check that it runs, can be "
-                "reached, and takes writes, as a standby or one that is being restored does not"
+                f"the commit owner's database {self.name} does not respond: {_cause(error)}. Check that it runs, "
+                "is reachable and accepts writes, unlike a standby or a database during a restore"
             )
         found = CommitOwnerUnavailable(
-            f"others kept locks of the commit owner's database {self.name} for too long: {_cause(error)}; "
-            f"{self._lock_holders()}; nothing was changed, try again when these go on or have ended"
+            f"other processes locked the commit owner's database {self.name} for too long: {_cause(error)}. "
+            f"{self._lock_holders()}. Nothing was changed. Retry when those processes have continued or ended"
         )
         found.changed_nothing = True
         return found
 
     def _lock_holders(self) -> str:
         """Return a description of processes with open transactions, if known to the database."""
-        unknown = "look for processes that have it open and are stopped"
+        unknown = "Look for suspended processes that have it open"
         if self.is_sqlite:
             return unknown
         try:
@@ -232,8 +234,8 @@ class Database:
             return
         if found is not None and found > HEAD:
             raise UnsupportedFeature(
-                f"the commit owner's database {self.name} is of a newer version of Slackwater (revision {found}, this "
-                f"one knows {HEAD}): upgrade Slackwater"
+                f"the commit owner's database {self.name} is of a newer version of Slackwater (its revision: "
+                f"{found}, supported: {HEAD}). Upgrade Slackwater"
             )
         self.write(self._upgrade)
 
@@ -271,7 +273,7 @@ def _engine(url: str) -> Engine:
     name = parsed.get_backend_name()
     if name == "sqlite":
         if not parsed.database or parsed.database == ":memory:":
-            raise InvalidArgument("an owner's SQLite database is a file that other processes can open, not memory")
+            raise InvalidArgument("an owner's SQLite database must be a file that other processes can open, not memory")
         engine = sa.create_engine(parsed, connect_args={"timeout": _BUSY_MS / 1000, "check_same_thread": False})
         event.listen(engine, "connect", _configure_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
@@ -290,7 +292,8 @@ def _engine(url: str) -> Engine:
         return sa.create_engine(parsed, connect_args=arguments, pool_size=10, max_overflow=20)
     except (NoSuchModuleError, ModuleNotFoundError) as error:
         raise InvalidArgument(
-            f"PostgreSQL needs the driver psycopg, which is not installed: pip install 'slackwater[postgres]' ({error})"
+            f"PostgreSQL needs the driver psycopg, which is not installed ({error}). Run pip install "
+            "'slackwater[postgres]'"
         ) from error
 
 

@@ -24,7 +24,8 @@ def create_private(path: Path, group: str | None = None, like: Path | None = Non
         return _opened(path, group, like)
     except OSError as error:
         raise CommitOwnerUnavailable(
-            f"{path} cannot be opened: {error}; it is for the user that made it, or for the group that was given then"
+            f"{path} cannot be opened: {error}. Only the user that created it, or the group chosen at its "
+            "creation, has access"
         ) from error
 
 
@@ -42,7 +43,7 @@ def create_private_directory(path: Path, group: str | None = None) -> None:
             _give_to(path, group)
             path.chmod(0o2770)
     except OSError as error:
-        raise CommitOwnerUnavailable(f"{path} for the commit owner's database: {error}") from error
+        raise CommitOwnerUnavailable(f"{path} for the commit owner's database cannot be created: {error}") from error
 
 
 def _opened(path: Path, group: str | None, like: Path | None) -> int:
@@ -78,4 +79,4 @@ def _give_to(path: Path, group: str) -> None:
     try:
         shutil.chown(path, group=int(group) if group.isdigit() else group)
     except (LookupError, PermissionError) as error:
-        raise InvalidArgument(f"{path} cannot be given to the group {group!r}: {error}") from error
+        raise InvalidArgument(f"the group of {path} cannot be set to {group!r}: {error}") from error

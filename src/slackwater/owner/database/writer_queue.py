@@ -85,8 +85,8 @@ class WriterQueue:
 
     def _kept(self, by: str) -> CommitOwnerUnavailable:
         error = CommitOwnerUnavailable(
-            f"{self._path} was kept for more than {self._patience_s:g} s by {by}: let it go on, or end it; nothing was "
-            "changed, try again then"
+            f"timed out after {self._patience_s:g} s waiting for the lock {self._path}, held by {by}. Nothing was "
+            "changed. Resume or stop its holder, then retry"
         )
         error.changed_nothing = True
         return error

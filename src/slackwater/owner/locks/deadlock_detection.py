@@ -23,8 +23,8 @@ def short_id(txn_id: str) -> str:
 def _deadlock(txn_id: str, others: Sequence[str] = ()) -> DeadlockDetected:
     named = f" ({', '.join(short_id(other) for other in others)})" if others else ""
     return DeadlockDetected(
-        f"transaction {txn_id} and others{named} wait for each other's locks, and it was chosen to give way: its locks "
-        "are free; run it again"
+        f"transaction {txn_id} and other transactions{named} wait for each other's locks, and it is the deadlock "
+        "victim. Its locks are released. Retry the transaction"
     )
 
 
@@ -96,6 +96,6 @@ def require_unmarked(txn_id: str, own: Iterable[Lock]) -> None:
             raise _deadlock(txn_id)
         if lock.mark:
             raise LockTimeout(
-                f"transaction {txn_id} did not say in time that it goes on, and its locks were given to others: run it "
-                "again"
+                f"transaction {txn_id} did not renew its lease in time, and other transactions acquired its locks. "
+                "Retry the transaction"
             )

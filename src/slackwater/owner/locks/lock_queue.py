@@ -228,7 +228,7 @@ def _require_valid(request: LockRequest) -> None:
         if len(item.granule) > LONGEST_GRANULE:
             raise InvalidArgument(
                 f"a granule has at most {LONGEST_GRANULE} characters, found {len(item.granule)} of table "
-                f"{item.table_id}: {item.granule[:60]}…; lock the whole table instead"
+                f"{item.table_id}: {item.granule[:60]}…. Lock the whole table instead"
             )
 
 
@@ -237,7 +237,7 @@ def _lock_tables(connection: Connection, table_ids: Collection[str]) -> None:
     for table_id in sorted(table_ids):
         row = rows.get(table_id)
         if row is None or row.state == TableState.RELEASED.value:
-            raise TableNotFound(f"the commit owner has no table {table_id}: nothing of it can be locked")
+            raise TableNotFound(f"the commit owner has no table {table_id}, so it cannot be locked")
 
 
 def _wishes(

@@ -53,7 +53,7 @@ class RecentCommitReader:
     def get(self, limit: int) -> list[RecentCommit]:
         """Return the latest commits. See `CommitOwner.recent_commits`."""
         if not 1 <= limit <= MOST_COMMITS:
-            raise InvalidArgument(f"1 to {MOST_COMMITS} commits are told at once, found {limit}")
+            raise InvalidArgument(f"the limit must be 1 to {MOST_COMMITS} commits, found {limit}")
         return [self._told(row) for row in self._database.read(lambda c: _latest(c, limit))]
 
     def _told(self, row: Row[Any]) -> RecentCommit:

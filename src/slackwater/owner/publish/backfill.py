@@ -77,7 +77,7 @@ class Backfill:
         if foreign and row.state == TableState.ACTIVE.value:
             problem = (
                 f"{store.root_url}/{commit_path(foreign[0])} is after version {row.ratified_version}, the latest "
-                f"that the commit owner ratified: {explained(store, foreign[0])}"
+                f"version that the commit owner ratified: {explained(store, foreign[0])}"
             )
             self._report(table_id, problem)
             raise UnratifiedCommit(problem)
@@ -137,7 +137,7 @@ class Backfill:
         except UnratifiedCommit as error:
             _log.error("%s", error)
         except SlackwaterError as error:
-            _log.warning("the backfill of table %s failed and is tried again: %s", table_id, error)
+            _log.warning("the backfill of table %s failed and is retried: %s", table_id, error)
             return False
         return True
 
@@ -174,15 +174,15 @@ class Backfill:
                 is_ours = publish(store, commit.version, commit.file_name, commit.commit_id)
             except ObjectNotFound as error:
                 problem = (
-                    f"{store.root_url}/{staged_path(commit.file_name)}, the ratified version {commit.version}, is gone "
-                    f"and was not backfilled: restore the file ({error})"
+                    f"{store.root_url}/{staged_path(commit.file_name)}, the ratified version {commit.version}, is "
+                    f"missing and was not backfilled. Restore the file ({error})"
                 )
                 self._report(row.table_id, problem)
                 raise UnratifiedCommit(problem) from error
             if not is_ours:
                 problem = (
                     f"{store.root_url}/{commit_path(commit.version)} is not the version {commit.version} that the "
-                    f"commit owner ratified, which is kept as {staged_path(commit.file_name)}: "
+                    f"commit owner ratified (the file {staged_path(commit.file_name)}): "
                     f"{explained(store, commit.version)}"
                 )
                 self._report(row.table_id, problem)

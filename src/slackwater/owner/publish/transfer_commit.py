@@ -70,8 +70,8 @@ def put_transfer(
         else:
             return _is_kept(store, commit, data, is_settled)
     raise CommitUnknown(
-        f"{store.root_url}/{commit.path} may or may not have been written ({last}), and is written where it was not by "
-        "`slackwater lake repair`, or whoever uses the table next"
+        f"{store.root_url}/{commit.path} may or may not have been written ({last}). If not, `slackwater lake "
+        "repair`, or the next use of the table, writes it"
     ) from last
 
 
@@ -115,6 +115,6 @@ def _is_in_table(store: ObjectStore, version: int, data: bytes) -> bool:
 def _require_unsettled(store: ObjectStore, commit: TransferCommit, is_settled: Callable[[], bool]) -> None:
     if is_settled():
         raise CommitUnknown(
-            f"{store.root_url}: others have settled what was to become version {commit.version}, and the log was "
-            "cleaned up since: read the table again"
+            f"{store.root_url}: another process resolved version {commit.version}, and log cleanup has removed it "
+            "since. Reload the table"
         )

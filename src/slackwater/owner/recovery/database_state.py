@@ -26,7 +26,8 @@ from slackwater.owner.database.schema import (
 from slackwater.owner.state.log_head import RATIFIED
 from slackwater.owner.state.shared_clock import begin_slice
 
-UNDER_WAY = "the lake is being recovered: wait for that, or where it was cut short run `slackwater lake recover` again"
+_RECOVERING = "the lake is being recovered"
+UNDER_WAY = f"{_RECOVERING}. Wait for the recovery. If it was interrupted, run `slackwater lake recover` again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,11 @@ class DatabaseState:
     latest_ms: int
     tables: Mapping[str, RecordedTable]
     in_doubt: Sequence[RecordedVote]
+
+
+def is_under_way(problem: str) -> bool:
+    """Return whether the problem recorded for a table is a recovery, possibly of another version of Slackwater."""
+    return problem.startswith(_RECOVERING)
 
 
 def known_state(connection: Connection) -> DatabaseState:

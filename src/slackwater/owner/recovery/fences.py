@@ -16,6 +16,8 @@ from slackwater.protocol.actions.file_names import staged_path
 from slackwater.storage.conditional_puts import put_assuming_single_writer
 from slackwater.storage.store import ObjectStore
 
+_REOPEN = "Reopen the lake with the database of the recovery"
+
 
 def fence_path(owner_id: str) -> str:
     """Return the path of an owner's fence relative to the table's root. Log readers ignore this file name."""
@@ -40,7 +42,7 @@ class Fences:
     def require_none(self, store: ObjectStore) -> None:
         """Raise CommitOwnerRequired if a fence is known. Called before any write of a commit."""
         if store.root_url in self._found:
-            raise CommitOwnerRequired(f"{self._why(store)}; nothing was committed")
+            raise CommitOwnerRequired(f"{self._why(store)}. Nothing was committed. {_REOPEN}")
 
     def require_none_after_staging(self, store: ObjectStore, file_name: str) -> None:
         """Raise CommitUnknown if there is a fence, because the recovery may have found the commit."""
@@ -48,11 +50,12 @@ class Fences:
             return
         self._found.add(store.root_url)
         raise CommitUnknown(
-            f"{self._why(store)}; whether it counts {staged_path(file_name)} as a commit the table's history says there"
+            f"{self._why(store)}. {staged_path(file_name)} is committed only if the table's history there contains it. "
+            f"{_REOPEN}"
         )
 
     def _why(self, store: ObjectStore) -> str:
         return (
-            f"{store.root_url} was recovered for another commit owner, and {self._owner_id} must not ratify commits to "
-            "it any more: open the lake anew, with the database that it was recovered to"
+            f"{store.root_url} was recovered for another commit owner, so {self._owner_id} must not ratify commits to "
+            "it"
         )

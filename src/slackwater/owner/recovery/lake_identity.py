@@ -37,9 +37,9 @@ def require_same_lake(database: Database, places: TableStores) -> None:
     elsewhere = is_elsewhere(database, root_url)
     if elsewhere:
         raise OperationNotAllowed(
-            f"{database.name} is of the lake at {elsewhere}, and {root_url} is not that directory: it is a copy, or "
-            "was moved to another disk; `slackwater lake recover` makes it a lake of its own, to whose tables no other "
-            "lake commits"
+            f"{database.name} belongs to the lake at {elsewhere}, and {root_url} is not that directory. It is a "
+            "copy, or was moved to another disk. `slackwater lake recover` makes it a separate lake, whose tables "
+            "accept commits only from it"
         )
     now = {"root_url": root_url, "root_mark": _root_mark(root_url), "database_mark": database.mark()}
     before = database.read(lambda c: c.execute(_STATE).one())._asdict()
@@ -50,8 +50,8 @@ def require_same_lake(database: Database, places: TableStores) -> None:
         found = _newer_than_known(database, places)
         if found:
             raise OperationNotAllowed(
-                f"{database.name} was restored from a copy, or the tables were, and is older than they are: {found}; "
-                "`slackwater lake recover` takes into account what it does not know"
+                f"{database.name} or the tables were restored from a copy, and the database is older than the "
+                f"tables: {found}. Run `slackwater lake recover` to include the commits unknown to the database"
             )
     remember(database, root_url)
 
@@ -100,15 +100,15 @@ def _newer_than_known(database: Database, places: TableStores) -> str:
             continue
         ratified = now.ratified_version
         if max(in_log, default=ratified) > ratified:
-            return f"the log of {store.root_url} goes on after version {ratified}"
+            return f"the log of {store.root_url} continues after version {ratified}"
         for name, version in staged.items():
             if version <= ratified:
                 continue
-            found = f"{store.root_url}/{staged_path(name)} may be a commit that counts"
+            found = f"{store.root_url}/{staged_path(name)} may be committed"
             if name not in under_way:
                 return found
             # The commit was in progress at the time of the copy, and may have been ratified afterwards.
-            return f"{found}, unless another process is at it just now: then open the lake again"
+            return f"{found}, unless another process is committing it now. In that case, open the lake again"
     return ""
 
 

@@ -56,7 +56,9 @@ class Admission:
         if not granted.allows(scope):
             raise RequestRejected(
                 403,
-                NotAuthorized(f"the token {granted.name!r} lacks the scope {scope.value!r}: ask for one that has it"),
+                NotAuthorized(
+                    f"the token {granted.name!r} lacks the scope {scope.value!r}. Request a token with that scope"
+                ),
             )
         return granted
 
@@ -113,7 +115,7 @@ def _require_once(request: Request) -> None:
     names = [name for name, _ in request.query_params.multi_items()]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise RequestRejected(422, InvalidArgument(f"the query has {twice[:60]!r} more than once: say it once"))
+        raise RequestRejected(422, InvalidArgument(f"the query has {twice[:60]!r} more than once. Send it once"))
 
 
 def granted_to(request: Request) -> Principal:
@@ -139,7 +141,7 @@ def answered(request: Request, error: Exception) -> Response:
         ours = error
     else:
         _log.error("a request failed", exc_info=error)
-        ours, status = SlackwaterError("the commit owner failed: its log says why"), INTERNAL
+        ours, status = SlackwaterError("the commit owner failed. Its log contains the cause"), INTERNAL
     observation(request.scope).error = type(ours).__name__
     return error_response(ours, status, headers)
 
@@ -164,7 +166,7 @@ async def _authorized(request: Request, tokens: Tokens) -> Principal:
     if scheme.lower() != "bearer" or not token:
         raise RequestRejected(
             401,
-            NotAuthorized("the request has no token: send it as 'Authorization: Bearer …'"),
+            NotAuthorized("the request has no token. Send it as 'Authorization: Bearer …'"),
             {"WWW-Authenticate": "Bearer"},
         )
     granted = tokens.recent(token)
@@ -175,12 +177,12 @@ async def _authorized(request: Request, tokens: Tokens) -> Principal:
             # The caller is not authenticated yet, so the response has no details.
             _log.warning("tokens cannot be looked up: %s", error)
             raise RequestRejected(
-                503, CommitOwnerUnavailable("the commit owner cannot look up tokens now: try again later")
+                503, CommitOwnerUnavailable("the commit owner cannot look up tokens now. Retry later")
             ) from error
     if granted is None:
         raise RequestRejected(
             401,
-            NotAuthorized("the token is unknown, revoked or expired: ask for another one"),
+            NotAuthorized("the token is unknown, revoked or expired. Request a new one"),
             {"WWW-Authenticate": 'Bearer error="invalid_token"'},
         )
     return granted
@@ -193,7 +195,7 @@ def _local(request: Request) -> Principal:
     except ValueError:
         host = ""
     if not is_loopback(host):
-        raise RequestRejected(403, NotAuthorized("a server without tokens answers only to localhost"))
+        raise RequestRejected(403, NotAuthorized("a server without tokens accepts only requests from localhost"))
     return _ANYBODY
 
 

@@ -91,7 +91,7 @@ def _not_there(router: APIRouter, request: Request, error: Exception) -> Excepti
     if not isinstance(error, HTTPException):
         return error
     # The message omits the path, because it may contain anything.
-    message = f"this commit owner has nothing there: {error.detail}; compare the versions of client and server"
+    message = f"this commit owner has no such route: {error.detail}. Compare the versions of client and server"
     headers = None
     if error.status_code == _METHOD_NOT_ALLOWED:
         path = request.scope["path"]

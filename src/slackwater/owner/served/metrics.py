@@ -86,7 +86,7 @@ class _State(Collector):
             found = self._tables()
             work = self._activity()
         except SlackwaterError:
-            _log.exception("the owner does not say its tables, or who is at work")
+            _log.exception("the owner does not report its tables or active transactions")
         up.add_metric((), 0.0 if found is None or work is None else 1.0)
         for table in found or ():
             backlog.add_metric((table.name,), float(max(0, table.ratified_version - table.backfilled_version)))

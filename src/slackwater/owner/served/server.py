@@ -70,8 +70,8 @@ class OwnerServer:
         binding = binding or Binding()
         if tokens is None and not is_loopback(binding.host):
             raise InvalidArgument(
-                f"without tokens everybody who reaches {binding.host} may do everything: bind to 127.0.0.1, or use "
-                "tokens"
+                f"without tokens, every client that reaches {binding.host} has all permissions. Bind to 127.0.0.1, "
+                "or use tokens"
             )
         _check_certificate(binding)
         self._owner = owner
@@ -165,7 +165,7 @@ def _cannot_listen(binding: Binding, error: Exception) -> InvalidArgument:
 
 def _check_certificate(binding: Binding) -> None:
     if (binding.certfile is None) != (binding.keyfile is None):
-        raise InvalidArgument("TLS needs both, a certificate and its key: give neither or both")
+        raise InvalidArgument("TLS needs both a certificate and its key. Pass both or neither")
     if binding.certfile is None:
         return
     try:

@@ -45,4 +45,4 @@ class ServedSettings:
         for name in self.__slots__:
             value = getattr(self, name)
             if value is not None and name != "public_metrics" and not value > 0:
-                raise InvalidArgument(f"the setting {name} is to be greater than 0, found {value!r}")
+                raise InvalidArgument(f"the setting {name} must be greater than 0, found {value!r}")

@@ -116,7 +116,7 @@ class Tokens:
             if taken is None:
                 connection.execute(sa.insert(tokens_table).values(row))
             elif taken != row["token_hash"]:
-                raise InvalidArgument(f"there is a token named {name!r}: revoke it first, or choose another name")
+                raise InvalidArgument(f"a token named {name!r} already exists. Revoke it first, or choose another name")
 
         self._database.write(insert)
         return token
@@ -128,7 +128,7 @@ class Tokens:
             lambda connection: connection.execute(sa.select(tokens_table.c.name).where(named)).all()
         )
         if not known:
-            raise InvalidArgument(f"there is no token named {name!r}")
+            raise InvalidArgument(f"no token named {name!r} exists")
         self._database.write(lambda connection: connection.execute(sa.delete(tokens_table).where(named)) and None)
         self._cache.clear()
 

@@ -180,6 +180,6 @@ def _known(connection: Connection, txn_ids: Sequence[str]) -> dict[str, str]:
 
 def _refused(granted: Principal, txn_id: str, why: str) -> NotAuthorized:
     return NotAuthorized(
-        f"the token {granted.name!r} may not go on with transaction {txn_id}, {why}: use the token that opened it; one "
+        f"the token {granted.name!r} cannot use transaction {txn_id}, {why}. Use the token that opened it. A token "
         "with the scope 'admin' may end it"
     )

@@ -58,7 +58,7 @@ class WorkerPools:
         except Exception as error:
             _log.exception("the owner failed while it committed")
             raise CommitUnknown(
-                "the commit owner failed while it committed, and whether the commit counts is not known: ask again"
+                "the commit owner failed during the commit, and the outcome is unknown. Retry the request"
             ) from error
 
     async def vote(self, call: Callable[[], T], is_awaited: bool = False) -> T:
@@ -77,8 +77,7 @@ class WorkerPools:
                 raise
             _log.exception("the owner failed while it decided")
             raise CommitUnknown(
-                "the commit owner failed while it decided whether a transaction commits, and what is decided is not "
-                "known: ask again"
+                "the commit owner failed while it decided a transaction, and the decision is unknown. Retry the request"
             ) from error
 
     async def finish(self, call: Callable[[], T]) -> T:
@@ -127,7 +126,7 @@ class WorkerPools:
             try:
                 await to_thread.run_sync(call, limiter=self._health, abandon_on_cancel=True)
             except Exception:  # noqa: BLE001 - any error means unhealthy
-                _log.warning("the owner is not well", exc_info=True)
+                _log.warning("the health check of the owner failed", exc_info=True)
                 return False
             return True
         return False
@@ -140,7 +139,9 @@ async def _repeatable(queue: _Queue, call: Callable[[], T]) -> T:
         raise
     except Exception as error:
         _log.exception("the owner failed in a step of a transaction over several owners")
-        raise CommitOwnerUnavailable("the commit owner failed, and its log says why: ask again") from error
+        raise CommitOwnerUnavailable(
+            "the commit owner failed. Its log contains the cause. Retry the request"
+        ) from error
 
 
 class _Queue:
@@ -159,7 +160,7 @@ class _Queue:
 
     async def run(self, call: Callable[[], T]) -> T:
         if self._inside >= self._most:
-            raise CommitOwnerBusy(f"{self._inside} requests are with the commit owner or wait for it already")
+            raise CommitOwnerBusy(f"{self._inside} requests already wait or are processed at the commit owner")
         self._inside += 1
         try:
             return await to_thread.run_sync(call, limiter=self._limiter)

@@ -40,7 +40,7 @@ class ContentFacts:
 def facts_of(actions: Sequence[Action], commit_id: str) -> ContentFacts:
     """Return the facts of a commit. Raises InvalidArgument if the actions do not form a commit of `commit_id`."""
     if not actions or not isinstance(actions[0].get("commitInfo"), Mapping):
-        raise InvalidArgument("the first action of a commit to a managed table is its commitInfo")
+        raise InvalidArgument("the first action of a commit to a managed table must be its commitInfo")
     if actions[0]["commitInfo"].get("txnId") != commit_id:
         raise InvalidArgument(
             f"commitInfo.txnId must be the commit's id {commit_id}, found {actions[0]['commitInfo'].get('txnId')!r}"

@@ -202,12 +202,11 @@ def locked_tables(connection: Connection, table_ids: Iterable[str]) -> dict[str,
 def rejection_reason(row: Row[Any]) -> SlackwaterError | None:
     """Return the reason why the table of `row` accepts no commits, None if it accepts commits."""
     if row.state in (TableState.RELEASING.value, TableState.RELEASED.value):
-        return ProtocolChangedException(
-            f"{row.location} was handed back to the file system: read the table again and repeat the work"
-        )
+        return ProtocolChangedException(f"{row.location} was released to the file system. Reload the table and retry")
     if row.state != TableState.ACTIVE.value:
         return ProtocolChangedException(
-            f"{row.location} is not this owner's yet: finish its creation or adoption with `slackwater lake repair`"
+            f"{row.location} does not belong to this owner yet. Complete its creation or adoption with `slackwater "
+            "lake repair`"
         )
     return UnratifiedCommit(row.problem) if row.problem else None
 
@@ -219,14 +218,14 @@ def allocation_error(row: Row[Any], head: Head, version: int, max_backlog: int) 
         return refusal
     if version > head.version + 1:
         return InvalidArgument(
-            f"{row.location}: version {version} cannot be committed, since version {version - 1} "
-            f"does not exist: the latest is {row.ratified_version}"
+            f"{row.location}: version {version} cannot be committed, because version {version - 1} does not exist. "
+            f"The latest is {row.ratified_version}"
         )
     backlog = row.ratified_version - row.backfilled_version
     if backlog >= max_backlog:
         return CommitOwnerBusy(
-            f"{row.location}: {backlog} commits wait for their backfill, "
-            "the owner takes no more before some are done: try again in a moment"
+            f"{row.location}: {backlog} commits wait for their backfill, and the owner accepts no more until some "
+            "are backfilled. Retry in a moment"
         )
     return None
 

@@ -75,8 +75,8 @@ class TableStores:
         real = _real(location)
         if not any(_below(real, root) is not None for root in self._roots):
             raise PathNotAllowed(
-                f"{location.url} is outside the roots that this commit owner serves: put the table below one of them, "
-                "or start the owner with this root"
+                f"{location.url} is outside the roots of this commit owner. Put the table below one of them, or "
+                "start the owner with this root"
             )
 
 

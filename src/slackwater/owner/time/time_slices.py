@@ -117,8 +117,8 @@ class TimeSlices:
         now = SharedTime.of(connection, self._clock)
         if timestamp_ms > now.now_ms:
             raise TimestampOutOfRange(
-                f"{at_ms(timestamp_ms).isoformat()} has not come yet: by the commit owner's clock it is "
-                f"{at_ms(now.now_ms).isoformat()}; what is current is the newest version"
+                f"{at_ms(timestamp_ms).isoformat()} is in the future: the commit owner's clock is at "
+                f"{at_ms(now.now_ms).isoformat()}. For the current state, read the newest version"
             )
         return now.served_ms
 
@@ -166,7 +166,7 @@ class TimeSlices:
             elif not under_way.in_transfer:
                 return
         raise CommitOwnerBusy(
-            f"commits of before {at_ms(timestamp_ms).isoformat()} are being staged all the time: ask again in a moment"
+            f"commits before {at_ms(timestamp_ms).isoformat()} are staged all the time. Retry in a moment"
         )
 
     def _of_past(self, connection: Connection, timestamp_ms: int) -> Cut:

@@ -56,7 +56,8 @@ class TimestampRequests:
         """Narrow the range of a transaction. See `CommitOwner.narrow`."""
         if not 0 <= request.ahead_ms <= LONGEST_AHEAD_MS:
             raise InvalidArgument(
-                f"an answer is 0 to {LONGEST_AHEAD_MS} ms ahead of the clock, found {request.ahead_ms}"
+                f"the time of a timestamp request must be 0 to {LONGEST_AHEAD_MS} ms ahead of the clock, found "
+                f"{request.ahead_ms}"
             )
         # Not durable, because a client that repeats the request gets the same range.
         return self._database.write(lambda c: self._narrowed(c, request), durable=False)
@@ -124,12 +125,12 @@ def has_conflicting_reservation(connection: Connection, up_to_ms: int, since_ms:
 def _why_empty(asked: TimestampRange, bounded: TimestampRange) -> str:
     if bounded.is_empty:
         return (
-            f"the transaction was told a time that allows timestamps up to {asked.high_ms} (ms since the epoch), but "
-            f"what it reads or writes was written or read by others at {bounded.low_ms}: repeat the transaction"
+            f"the transaction requested a time that allows timestamps up to {asked.high_ms} (ms since the epoch), "
+            f"but other transactions wrote or read its data at {bounded.low_ms}. Retry the transaction"
         )
     return (
-        f"the transaction was told a time that allows timestamps from {bounded.low_ms + 1} to {bounded.high_ms} (ms "
-        "since the epoch), and these are over: ask for the finest precision first, or repeat the transaction"
+        f"the transaction requested a time that allows timestamps from {bounded.low_ms + 1} to {bounded.high_ms} "
+        "(ms since the epoch), and these are over. Request the finest precision first, or retry the transaction"
     )
 
 

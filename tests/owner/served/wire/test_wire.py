@@ -135,10 +135,10 @@ def test_what_is_no_answer_to_a_commit_is_refused(found: object) -> None:
     ("actions", "message"),
     [
         ([], "at least one action"),
-        (["add"], "action 0 is to be an object"),
-        ([{"commitInfo": {}}, {}], "action 1 is to be an object with exactly one key"),
+        (["add"], "action 0 must be an object"),
+        ([{"commitInfo": {}}, {}], "action 1 must be an object with exactly one key"),
         ([{"add": {}, "remove": {}}], "exactly one key"),
-        ([{"add": None}], "hold an object under 'add'"),
+        ([{"add": None}], "have an object under 'add'"),
         ([{"add": {"size": 2**63}}], "does not fit 64 bits"),
         ([{"add": {"x": [{"y": 1e300}]}}], "does not fit 64 bits"),
         ([{"add": {"x": float("nan")}}], "does not fit 64 bits"),
@@ -198,5 +198,5 @@ def test_a_query_says_all_that_counts_and_nothing_that_is_not_asked() -> None:
 
 @pytest.mark.parametrize("asked", [{"start_version": "3"}, {"end_version": 3}, {"start_version": 3, "end": 4}])
 def test_what_no_query_may_say_is_refused(asked: dict[str, Any]) -> None:
-    with pytest.raises(InvalidArgument, match=r"the query cannot be asked: (startVersion|end): "):
+    with pytest.raises(InvalidArgument, match=r"the query is not valid: (startVersion|end): "):
         CommitsQuery.sent(**asked)

@@ -18,14 +18,16 @@ def checked_url(url: str) -> str:
     try:
         parsed = httpx.URL(url)
     except (httpx.InvalidURL, TypeError) as error:
-        raise InvalidArgument("the commit owner's URL cannot be read: expected https://host:port") from error
+        raise InvalidArgument("the commit owner's URL is not valid. Expected https://host:port") from error
     if parsed.scheme not in ("http", "https") or not parsed.host:
         raise InvalidArgument(
-            "the commit owner's URL is to be https://host:port, or http:// on this machine; a lake at a path is opened "
-            "by open"
+            "the commit owner's URL must be https://host:port, or http:// on this machine. For a lake at a path, "
+            "use open"
         )
     if parsed.userinfo or parsed.query or parsed.fragment:
-        raise InvalidArgument("the commit owner's URL holds a user, a query or a fragment: give the token as `token`")
+        raise InvalidArgument(
+            "the commit owner's URL contains a user, a query or a fragment. Pass the token as `token`"
+        )
     return str(parsed).rstrip("/")
 
 

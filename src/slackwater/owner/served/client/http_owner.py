@@ -98,16 +98,16 @@ class HttpOwner:
         self._url = checked_url(url)
         if token is not None and not allow_http and is_in_the_clear(self._url):
             raise InvalidArgument(
-                f"the token would travel to {self._url} in the clear: use https, or allow_http=True in a network that "
-                "nobody listens to"
+                f"the token would travel to {self._url} unencrypted. Use https, or allow_http=True in a network "
+                "without eavesdroppers"
             )
         self._headers = {"Accept": "application/json", "Content-Type": "application/json"}
         if token is not None:
             if not _TOKEN.fullmatch(token):
-                raise InvalidArgument("the token is empty or holds characters that no token has")
+                raise InvalidArgument("the token is empty or contains characters that tokens cannot have")
             self._headers["Authorization"] = f"Bearer {token}"
         if not timeout_s > 0:
-            raise InvalidArgument(f"the timeout is to be greater than 0 s, found {timeout_s!r}")
+            raise InvalidArgument(f"the timeout must be greater than 0 s, found {timeout_s!r}")
         self._token = token
         self._timeout_s = timeout_s
         self._given = client
@@ -317,7 +317,8 @@ class HttpOwner:
             return reads(answer.value)
         except ValueError as error:
             raise CommitOwnerUnavailable(
-                f"{self._url} answers not as a commit owner does: {error}; compare the versions of client and server"
+                f"{self._url} does not respond as a commit owner does: {error}. Compare the versions of client and "
+                "server"
             ) from error
 
     def _send(self, question: OwnerRequest, content: bytes | None, timeout_s: float) -> httpx.Response:
@@ -385,14 +386,14 @@ def _settled(call: ConflictableCall[A, C], answer: OwnerReply) -> A | C:
     try:
         return call.conflict.from_json(answer.value) if answer.is_conflict else call.answer.from_json(answer.value)
     except ValueError as error:
-        raise CommitUnknown(f"the answer to a commit cannot be understood: {error}; read the log") from error
+        raise CommitUnknown(f"the response to a commit is not valid: {error}. Read the log") from error
 
 
 def _decided(answer: OwnerReply) -> int | None:
     try:
         return calls.DECIDE.answer.from_json(answer.value).timestamp_ms
     except ValueError as error:
-        raise CommitUnknown(f"the answer to a decision cannot be understood: {error}; ask for the decision") from error
+        raise CommitUnknown(f"the response to a decision is not valid: {error}. Request the decision again") from error
 
 
 def _opened(url: str, token: str | None, timeout_s: float, ca_file: str | None) -> HttpOwner:

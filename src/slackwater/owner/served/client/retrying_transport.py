@@ -114,13 +114,13 @@ class RetryingTransport:
             unavailable = CommitOwnerUnavailable(f"the commit owner at {self._endpoint} cannot be reached: {error}")
             if _is_caused_by(error, ssl.SSLCertVerificationError):
                 unavailable = CommitOwnerUnavailable(
-                    f"{unavailable}; its certificate is of nobody that is trusted here, or for another name: give "
-                    "ca_file (--ca-file), or name the file of certificates by SSL_CERT_FILE"
+                    f"{unavailable}. Its certificate is not trusted here, or is for another name. Pass ca_file "
+                    "(--ca-file), or name the file of certificates by SSL_CERT_FILE"
                 )
                 raise self._given_up(question, in_doubt, unavailable) from error
             if not self._was_there and _is_caused_by(error, ConnectionRefusedError):
                 unavailable = CommitOwnerUnavailable(
-                    f"{unavailable}. Nothing listens there: start `slackwater serve`, or correct the address"
+                    f"{unavailable}. No server listens there. Start `slackwater serve`, or correct the address"
                 )
                 unavailable.changed_nothing = True
                 raise self._given_up(question, in_doubt, unavailable) from error
@@ -133,7 +133,7 @@ class RetryingTransport:
     def _judged(self, question: OwnerRequest, in_doubt: bool, response: httpx.Response) -> OwnerReply | _NoAnswer:
         status, found = response.status_code, _parsed(response)
         if status == httpx.codes.OK:
-            return self._lost("an answer that is no JSON object") if found is None else OwnerReply(found)
+            return self._lost("a response that is not a JSON object") if found is None else OwnerReply(found)
         if status == httpx.codes.CONFLICT and found is not None and not _CONFLICTS.isdisjoint(found):
             return OwnerReply(found, is_conflict=True)
         error = error_from_json(found)
@@ -155,31 +155,37 @@ class RetryingTransport:
         """Interpret a response not sent by a commit owner, but by a proxy or another server."""
         status = response.status_code
         if status == httpx.codes.TOO_MANY_REQUESTS:
-            busy = CommitOwnerBusy(f"what stands before the commit owner at {self._endpoint} takes no more requests")
+            busy = CommitOwnerBusy(f"the proxy of the commit owner at {self._endpoint} accepts no more requests")
             return _NoAnswer(busy, is_doubtful=False, wait_s=_retry_after_s(response))
         if status >= httpx.codes.INTERNAL_SERVER_ERROR or status == httpx.codes.REQUEST_TIMEOUT:
             return self._lost(f"HTTP {status}")
         if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
-            refused: SlackwaterError = NotAuthorized(f"{self._endpoint} answers HTTP {status}: use another token")
+            refused: SlackwaterError = NotAuthorized(f"{self._endpoint} returned HTTP {status}. Use another token")
         elif status == httpx.codes.REQUEST_ENTITY_TOO_LARGE:
-            refused = InvalidArgument(f"{self._endpoint} answers HTTP {status}: the commit is too large, commit less")
+            refused = InvalidArgument(
+                f"{self._endpoint} returned HTTP {status}: the commit is too large. Commit less at a time"
+            )
         else:
-            hint = "a redirect, which is not followed" if response.is_redirect else "not as a commit owner does"
+            hint = (
+                "a redirect, which is not followed"
+                if response.is_redirect
+                else "which is not a response of a commit owner"
+            )
             refused = CommitOwnerUnavailable(
-                f"{self._endpoint} answers HTTP {status}, {hint}: give the address of `slackwater serve`"
+                f"{self._endpoint} returned HTTP {status}, {hint}. Use the address of `slackwater serve`"
             )
         raise self._given_up(question, in_doubt, refused)
 
     def _lost(self, what: str) -> _NoAnswer:
-        message = f"the commit owner at {self._endpoint} gave no answer: {what}"
+        message = f"the commit owner at {self._endpoint} sent no valid response: {what}"
         return _NoAnswer(CommitOwnerUnavailable(message), is_doubtful=True)
 
     def _given_up(self, question: OwnerRequest, in_doubt: bool, last: SlackwaterError) -> SlackwaterError:
         if not question.is_commit or not in_doubt or isinstance(last, CommitUnknown):
             return last
         unknown = CommitUnknown(
-            f"whether the commit counts is not known, for the answer of {self._endpoint} was lost; ask again with the "
-            f"same commit id, or read the log. Last: {last}"
+            f"the outcome of the commit is unknown, because the response of {self._endpoint} was lost. Retry with "
+            f"the same commit id, or read the log. Last error: {last}"
         )
         unknown.__cause__ = last
         return unknown

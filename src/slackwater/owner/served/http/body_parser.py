@@ -71,7 +71,7 @@ def _parsed(body: bytearray, kind: type[RequestModel], path: Mapping[str, Any]) 
         # orjson rejects NaN and numbers beyond the range of a double.
         found = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise RequestRejected(422, InvalidArgument(f"the request's body is no JSON: {error}")) from error
+        raise RequestRejected(422, InvalidArgument(f"the request's body is not JSON: {error}")) from error
     _check_fields(found)
     try:
         value: RequestModel = adapter(kind).validate_python(_with_path(found, kind, path))

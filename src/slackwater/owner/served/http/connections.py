@@ -42,19 +42,19 @@ class Connections:
         most, descriptors = settings.max_connections, _most_descriptors()
         if descriptors is not None and descriptors // 2 < most:
             most = max(1, descriptors // 2)
-            _log.warning("of %d file descriptors %d are for connections: raise the limit for more", descriptors, most)
+            _log.warning("of %d file descriptors, %d are for connections. Raise the limit for more", descriptors, most)
         return cls(most, min(settings.max_connections_per_address, max(1, most // 2)))
 
     def admit(self, accepted: Accepted) -> bool:
         """Count `accepted` if there is capacity, closing an idle connection if necessary. Return whether admitted."""
         if self._of_address[accepted.address] >= self._most_of_address and not self._end_one(accepted.address):
-            _log.warning("a connection was refused: %d of its address are busy", self._most_of_address)
+            _log.warning("a connection was refused: %d connections from its address are busy", self._most_of_address)
             return False
         if len(self._open) - len(self._ending) >= self._most and not self._end_one():
-            _log.warning("a connection was refused: all %d are busy", self._most)
+            _log.warning("a connection was refused: all %d connections are busy", self._most)
             return False
         if len(self._open) >= self._most + _MOST_ENDING:
-            _log.warning("a connection was refused: %d that were idle are still being ended", len(self._ending))
+            _log.warning("a connection was refused: %d idle connections are still closing", len(self._ending))
             return False
         descriptor = accepted.fileno()
         self._open[descriptor] = self._idle[descriptor] = accepted
@@ -91,7 +91,7 @@ class Connections:
         found = next((held for held in self._idle.values() if address is None or held.address == address), None)
         if found is None:
             return False
-        _log.warning("a connection that was idle was ended: others need its place")
+        _log.warning("an idle connection was closed to free its place for a new one")
         descriptor = found.fileno()
         del self._idle[descriptor]
         self._ending.add(descriptor)
@@ -194,7 +194,7 @@ class AdmittingListener(socket.socket):
         try:
             self._aside = os.open(os.devnull, os.O_RDONLY)
         except OSError:
-            _log.warning("no file descriptor can be set aside")
+            _log.warning("no file descriptor can be reserved")
 
     def _let_go(self) -> None:
         if self._aside is not None:

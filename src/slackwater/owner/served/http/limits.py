@@ -42,7 +42,7 @@ class RateLimits:
             self._left[caller] = (left, now)
             raise RequestRejected(
                 429,
-                CommitOwnerBusy(f"more than {self._per_s:g} requests a second of one caller: send fewer"),
+                CommitOwnerBusy(f"more than {self._per_s:g} requests a second of one caller. Send fewer"),
                 {"Retry-After": str(math.ceil((1.0 - left) / self._per_s))},
             )
         self._left[caller] = (left - 1.0, now)
@@ -83,7 +83,7 @@ class BodyLimits:
                         self._check_in_flight()
             except TimeoutError as error:
                 raise RequestRejected(
-                    408, CommitOwnerUnavailable(f"the request's body did not come within {self._timeout_s:g} s")
+                    408, CommitOwnerUnavailable(f"the request's body did not arrive within {self._timeout_s:g} s")
                 ) from error
             except ClientDisconnect as error:
                 raise RequestRejected(400, CommitOwnerUnavailable("the request ended before its body did")) from error
@@ -94,7 +94,7 @@ class BodyLimits:
     def _check_headers(self, request: Request) -> None:
         encoding = request.headers.get("content-encoding", "identity")
         if encoding != "identity":
-            raise RequestRejected(415, InvalidArgument("the body is to be sent as it is, without a Content-Encoding"))
+            raise RequestRejected(415, InvalidArgument("the body must be sent without a Content-Encoding"))
         length = request.headers.get("content-length", "")
         if length.isascii() and length.isdigit():
             self._check_size(int(length))
@@ -102,15 +102,15 @@ class BodyLimits:
     def _check_size(self, size_bytes: int) -> None:
         if size_bytes > self._max_bytes:
             raise RequestRejected(
-                413, InvalidArgument(f"a request has at most {self._max_bytes} bytes: commit less at once")
+                413, InvalidArgument(f"a request has at most {self._max_bytes} bytes. Commit less at a time")
             )
 
     def _check_values(self, values: int) -> None:
         if values > self._max_values:
             raise RequestRejected(
-                413, InvalidArgument(f"a request has at most {self._max_values} JSON values: commit less at once")
+                413, InvalidArgument(f"a request has at most {self._max_values} JSON values. Commit less at a time")
             )
 
     def _check_in_flight(self) -> None:
         if self._in_flight > self._max_in_flight:
-            raise RequestRejected(429, CommitOwnerBusy("the commit owner holds as many requests as it has memory for"))
+            raise RequestRejected(429, CommitOwnerBusy("the commit owner has no memory for more requests"))

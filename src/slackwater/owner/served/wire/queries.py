@@ -27,7 +27,7 @@ class _Query(BaseModel):
         try:
             query = cls.model_validate({camel(name): value for name, value in asked.items()}, strict=True)
         except ValidationError as error:
-            raise InvalidArgument(f"the query cannot be asked: {fault(error)}") from None
+            raise InvalidArgument(f"the query is not valid: {fault(error)}") from None
         return {camel(name): orjson.dumps(value).decode() for name, value in query if value is not None}
 
 
