@@ -18,7 +18,7 @@ import pytest
 
 from slackwater.cli.rows import query
 from slackwater.cli.rows.cell_format import plain, records_of
-from slackwater.cli.rows.query import columns_read
+from slackwater.cli.rows.column_pruning import columns_read
 from slackwater.errors import PathNotAllowed
 from slackwater.scan.snapshot import Snapshot
 from slackwater.scan.version_diff import difference

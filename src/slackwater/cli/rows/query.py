@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.metadata import version as version_of
 from importlib.util import find_spec
 from typing import Annotated, Any
 
 import pyarrow as pa
-import sqlglot
 import typer
-from sqlglot import exp
-from sqlglot.errors import SqlglotError
-from sqlglot.optimizer.qualify import qualify
-from sqlglot.optimizer.scope import Scope, traverse_scope
 
 from slackwater.cli.common.key_value_options import key_values
 from slackwater.cli.common.progress import working
@@ -22,7 +17,6 @@ from slackwater.cli.common.shared_arguments import AsCsv, AsJson, Outside, Stora
 from slackwater.cli.rows.cell_format import show_rows
 from slackwater.errors import InvalidArgument
 from slackwater.html.number_format import counted
-from slackwater.protocol.schema.schema import StructType
 from slackwater.scan.snapshot import Snapshot
 
 _ENGINES = {"duckdb": "DuckDB", "polars": "Polars"}
@@ -47,7 +41,7 @@ def query_command(
     columns named by the query are read, into memory.
     """
     # Load the parser for this command only.
-    from slackwater.cli.rows.query import columns_read
+    from slackwater.cli.rows.column_pruning import columns_read
     from slackwater.cli.rows.sqlglot_engine import answered
 
     form = form_of(as_json, as_csv)
@@ -115,44 +109,3 @@ def _by_polars(sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
 def _sentence(error: Exception) -> str:
     # The query and a marker of the error follow after an empty line.
     return str(error).split("\n\n")[0]
-
-
-def columns_read(sql: str, schemas: Mapping[str, StructType]) -> dict[str, list[str]]:
-    """Return the columns of each table that `sql` may read, or all columns if this is unknown."""
-    everything = {name: list(schema.names) for name, schema in schemas.items()}
-    try:
-        named = _columns_named(sql, schemas)
-    except (SqlglotError, RecursionError, KeyError, ValueError):
-        return everything
-    # Keep one column, because a table without columns would have no rows.
-    return {name: _in_order(schema, named.get(name.lower(), set())) for name, schema in schemas.items()}
-
-
-def _columns_named(sql: str, schemas: Mapping[str, StructType]) -> dict[str, set[str]]:
-    known: dict[str, Any] = {
-        name.lower(): {column.lower(): "UNKNOWN" for column in schema.names} for name, schema in schemas.items()
-    }
-    tree = qualify(sqlglot.parse_one(sql, dialect="duckdb"), dialect="duckdb", schema=known)
-    if not isinstance(tree, exp.Query):
-        raise ValueError(sql)  # noqa: TRY004  (the text is at fault)
-    found: dict[str, set[str]] = {}
-    for scope in traverse_scope(tree):
-        for column in scope.columns:
-            source = _source(scope, column.table)
-            if isinstance(source, exp.Table):
-                found.setdefault(source.name.lower(), set()).add(column.name.lower())
-    return found
-
-
-def _source(scope: Scope, name: str) -> Any:
-    """Return the source of a column, possibly a table of an enclosing query. Raises ValueError."""
-    around: Scope | None = scope
-    while around is not None:
-        if name in around.sources:
-            return around.sources[name]
-        around = around.parent
-    raise ValueError(name)
-
-
-def _in_order(schema: StructType, names: Sequence[str] | set[str]) -> list[str]:
-    return [name for name in schema.names if name.lower() in names] or list(schema.names[:1])
