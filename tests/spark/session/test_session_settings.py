@@ -399,7 +399,7 @@ def _catalog(spark: SparkSession, path: Path, conf: Setting) -> None:
     del conf, path
     session = spark.newSession()
     session.conf.set(CATALOG, "org.apache.spark.sql.delta.catalog.DeltaCatalog")
-    with pytest.warns(errors.SettingIgnoredWarning, match="taken back"):
+    with pytest.warns(errors.SettingIgnoredWarning, match="removed from this session"):
         take_back_catalog(session)
     session.sql("SHOW TABLES").collect()
 
