@@ -187,7 +187,7 @@ def test_identity_values_are_made_for_inserts_and_never_updated(spark: SparkSess
     for wrong, says in (
         (lambda: table.update(set={"id": "1"}), "identity column id cannot be set"),
         (lambda: table.update(set={"ID": "DEFAULT"}), "identity column id cannot be set"),
-        (merge.whenMatchedUpdate(set={"id": "1"}).execute, "only the last|identity column id cannot be set"),
+        (merge.whenMatchedUpdate(set={"id": "1"}).execute, "Only the last|identity column id cannot be set"),
         (table.merge(source, "false").whenNotMatchedInsert(values={"id": "1"}).execute, "GENERATED ALWAYS"),
     ):
         with pytest.raises(errors.InvalidArgument, match=says):
