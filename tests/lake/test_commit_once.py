@@ -67,7 +67,7 @@ def test_progress_of_a_stream_is_committed_with_the_rows(lake: LogLake, calls: C
     with lake.transaction() as tx:
         for table in TABLES:
             append(tx, table)
-            tx.record_progress(table, "query", 7, "STREAMING UPDATE", {"queryId": "query"})
+            tx.writing(table).record_progress("query", 7, "STREAMING UPDATE", {"queryId": "query"}, None)
     assert calls == ONCE_PER_TABLE
     for table in TABLES:
         snapshot = lake.snapshot(table)
@@ -77,7 +77,7 @@ def test_progress_of_a_stream_is_committed_with_the_rows(lake: LogLake, calls: C
 
 def test_progress_alone_is_a_commit_and_visible_in_the_transaction(lake: LogLake) -> None:
     with lake.transaction() as tx:
-        tx.record_progress("stock", "query", 3)
+        tx.writing("stock").record_progress("query", 3, "WRITE", {}, None)
         assert tx.log("stock").application_version("query") == 3
     assert lake.snapshot("stock").transactions["query"].version == 3
     assert lake.snapshot("orders").version == 0

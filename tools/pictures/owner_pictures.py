@@ -225,7 +225,7 @@ def _done(said: Sequence[str]) -> list[str]:
     words = []
     for line in said:
         name, _, what = line.partition(": ")
-        if "given back" in what:
+        if "were released" in what:
             words.append("gives version 2 back")
         elif what == "versions 2 to 2 were backfilled":
             words.append(f"backfills {name}")

@@ -214,22 +214,6 @@ class LogTransaction:
         """
         return Transaction(self.writing(name).snapshot, clock=self._clock)
 
-    def record_progress(
-        self,
-        name: str,
-        app_id: str,
-        version: int,
-        operation: str = "WRITE",
-        parameters: Mapping[str, str] | None = None,
-        user_name: str | None = None,
-    ) -> None:
-        """Record `version` as the progress of the application `app_id` in the table `name`, with this transaction.
-
-        The same as `set_transaction` and `commit` of `log`, without a look at the table. `operation`, `parameters` and
-        `user_name` are for the history. Raises as `writing`.
-        """
-        self.writing(name).record_progress(app_id, version, operation, parameters or {}, user_name)
-
     def lock(self, *names: str, where: str | Predicate | None = None, exclusive: bool = False) -> None:
         """Lock the tables `names` until the end, or the granules in the partitions of `where`.
 

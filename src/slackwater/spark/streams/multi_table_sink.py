@@ -226,7 +226,7 @@ class _BatchWriter:
         who = Options(self.options).get("userName", SessionSettings.of(batch.sparkSession).user_name)
         parameters = {"outputMode": self.output_mode.capitalize(), "queryId": app_id, "epochId": str(batch_id)}
         for name in dict.fromkeys([*self.tables, *transaction.written]):
-            transaction.record_progress(name, app_id, batch_id, OPERATION, parameters, user_name=who)
+            transaction.writing(name).record_progress(app_id, batch_id, OPERATION, parameters, who)
         return True
 
 
