@@ -159,7 +159,7 @@ def test_files_stay_where_nobody_knows_whether_the_commit_landed(
     assert rows(read(spark, path)) == [(0,), (1,)]
     with monkeypatch.context() as patch:
         _fail(patch, errors.StorageError)
-        with pytest.raises(errors.CommitUnknown, match="kept"):
+        with pytest.raises(errors.CommitUnknown, match="data files stay"):
             save(spark.range(2, 3), path, "overwrite")
     assert len(data_files(path)) == 3
     assert rows(read(spark, path)) == [(0,), (1,)]
