@@ -6,7 +6,7 @@ Source: delta-spark's SchemaUtils.isReadCompatible and DeltaSourceBase.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from slackwater.errors import OperationNotAllowed, UnsupportedFeature
@@ -22,6 +22,7 @@ from slackwater.protocol.schema.schema import (
     MapType,
     StructField,
     StructType,
+    without_metadata,
 )
 from slackwater.protocol.schema.type_widening import can_change_in_place, is_type_widening
 from slackwater.scan.file_changes import FileChange
@@ -111,19 +112,7 @@ def _as_read(schema: StructType) -> StructType:
 
     Each append may change such metadata.
     """
-    return StructType(
-        tuple(
-            replace(
-                column,
-                metadata={
-                    key: value
-                    for key, value in column.metadata.items()
-                    if key not in _OF_WRITERS and not key.startswith(IDENTITY_PREFIX)
-                },
-            )
-            for column in schema
-        )
-    )
+    return without_metadata(schema, lambda key: key in _OF_WRITERS or key.startswith(IDENTITY_PREFIX))
 
 
 def _of_delta(table: TableConfiguration) -> dict[str, str]:

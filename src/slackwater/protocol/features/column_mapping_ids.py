@@ -25,11 +25,13 @@ from slackwater.protocol.schema.schema import (
     rewrite_fields,
     schema_to_json,
     walk_fields,
+    without_metadata,
 )
 
 NESTED_IDS = ("parquet.field.nested.ids", "delta.columnMapping.nested.ids")
 """The metadata keys of ids inside arrays and maps: the key of the documents, and the key of newer writers."""
 
+_MAPPING_KEYS = frozenset({FIELD_ID, PHYSICAL_NAME, *NESTED_IDS})
 _GREATEST_ID = 2**31 - 1
 
 
@@ -162,12 +164,11 @@ def max_column_id(schema: StructType) -> int:
 
 def strip_mapping(schema: StructType) -> StructType:
     """Return `schema` without ids and physical names, for columns of a new table."""
-    return rewrite_fields(schema, lambda _, column: replace(column, metadata=_unmapped(column)))
+    return without_metadata(schema, _MAPPING_KEYS.__contains__)
 
 
 def _unmapped(column: StructField) -> dict[str, Any]:
-    keys = {FIELD_ID, PHYSICAL_NAME, *NESTED_IDS}
-    return {key: value for key, value in column.metadata.items() if key not in keys}
+    return {key: value for key, value in column.metadata.items() if key not in _MAPPING_KEYS}
 
 
 def _no_ids_in_files() -> str:

@@ -14,11 +14,10 @@ from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.schema.schema import (
     IDENTITY_PREFIX,
     LONG,
-    ColumnPath,
     StructField,
     StructType,
-    rewrite_fields,
     walk_fields,
+    without_metadata,
 )
 
 START = "delta.identity.start"
@@ -182,7 +181,7 @@ def same_but_identity(one: TableConfiguration, other: TableConfiguration) -> boo
         return False
     if one.metadata.schema_string == other.metadata.schema_string:
         return True
-    return rewrite_fields(one.schema, _without_mark) == rewrite_fields(other.schema, _without_mark)
+    return without_metadata(one.schema, _is_mark) == without_metadata(other.schema, _is_mark)
 
 
 def _required_identity(column: StructField) -> IdentityColumn:
@@ -199,5 +198,5 @@ def _long(column: StructField, key: str) -> int:
     return value
 
 
-def _without_mark(_: ColumnPath, column: StructField) -> StructField:
-    return replace(column, metadata={key: value for key, value in column.metadata.items() if key != HIGH_WATER_MARK})
+def _is_mark(key: str) -> bool:
+    return key == HIGH_WATER_MARK

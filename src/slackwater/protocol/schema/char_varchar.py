@@ -21,8 +21,8 @@ from slackwater.protocol.schema.schema import (
     MapType,
     StructField,
     StructType,
-    rewrite_fields,
     walk_fields,
+    without_metadata,
 )
 
 _LIMITED = re.compile(r"(var)?char\((\d+)\)")
@@ -81,14 +81,10 @@ def is_longer(before: str | None, after: str) -> bool:
 def _with_limits(column: StructField, limits: Mapping[ColumnPath, str]) -> StructField:
     if not limits and not text_limits(column):
         return column
-    (plain,) = rewrite_fields(StructType((column,)), _without_text_type)
+    (plain,) = without_metadata(StructType((column,)), lambda key: key == TEXT_TYPE)
     if not limits:
         return plain
     return replace(plain, metadata={**plain.metadata, TEXT_TYPE: _text(column.type, limits, ())})
-
-
-def _without_text_type(_: ColumnPath, field: StructField) -> StructField:
-    return replace(field, metadata={key: value for key, value in field.metadata.items() if key != TEXT_TYPE})
 
 
 def _declared(column: StructField, path: ColumnPath) -> Iterator[tuple[ColumnPath, str]]:

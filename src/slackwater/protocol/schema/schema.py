@@ -287,6 +287,15 @@ def rewrite_fields(schema: StructType, change: Callable[[ColumnPath, StructField
     return _rewrite_struct(schema, (), change)
 
 
+def without_metadata(schema: StructType, drop: Callable[[str], bool]) -> StructType:
+    """Return `schema` without the metadata of fields whose key satisfies `drop`, at every depth."""
+
+    def without(_: ColumnPath, column: StructField) -> StructField:
+        return replace(column, metadata={key: value for key, value in column.metadata.items() if not drop(key)})
+
+    return rewrite_fields(schema, without)
+
+
 def _rewrite_struct(
     struct: StructType, path: ColumnPath, change: Callable[[ColumnPath, StructField], StructField]
 ) -> StructType:

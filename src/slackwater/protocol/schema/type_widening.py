@@ -20,8 +20,8 @@ from slackwater.protocol.schema.schema import (
     PrimitiveType,
     StructField,
     StructType,
-    rewrite_fields,
     walk_fields,
+    without_metadata,
 )
 
 TYPE_CHANGES = "delta.typeChanges"
@@ -134,11 +134,7 @@ def widened_columns(schema: StructType) -> list[ColumnPath]:
 
 def without_type_changes(schema: StructType) -> StructType:
     """Return `schema` without type histories."""
-
-    def plain(_: ColumnPath, column: StructField) -> StructField:
-        return replace(column, metadata={k: v for k, v in column.metadata.items() if k != TYPE_CHANGES})
-
-    return rewrite_fields(schema, plain)
+    return without_metadata(schema, lambda key: key == TYPE_CHANGES)
 
 
 def is_same_type(one: DataType, other: DataType) -> bool:

@@ -22,7 +22,7 @@ from slackwater.protocol.schema.schema import (
     StructField,
     StructType,
     as_nullable,
-    rewrite_fields,
+    without_metadata,
 )
 from slackwater.protocol.schema.type_widening import can_change_in_place, can_store
 from slackwater.protocol.schema_changes.column_names import validate_column_type
@@ -71,12 +71,7 @@ def without_internal_metadata(schema: StructType) -> StructType:
 
     Removes column mapping, generation, identity, invariants and defaults. Comments and user metadata stay.
     """
-    return rewrite_fields(
-        schema,
-        lambda _, column: replace(
-            column, metadata={k: v for k, v in column.metadata.items() if not _is_internal_key(k)}
-        ),
-    )
+    return without_metadata(schema, _is_internal_key)
 
 
 def _is_internal_key(key: str) -> bool:

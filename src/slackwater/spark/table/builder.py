@@ -31,7 +31,7 @@ from slackwater.protocol.schema.schema import (
     StructField,
     StructType,
     as_nullable,
-    rewrite_fields,
+    without_metadata,
 )
 from slackwater.protocol.schema_changes.merge_schema import without_internal_metadata
 from slackwater.scan.snapshot import Snapshot
@@ -407,9 +407,7 @@ def _as_of_nobody(schema: StructType) -> StructType:
     def is_own(key: str) -> bool:
         return key in (HIGH_WATER_MARK, "delta.typeChanges") or key.startswith("delta.columnMapping.")
 
-    return rewrite_fields(
-        schema, lambda _, c: replace(c, metadata={k: v for k, v in c.metadata.items() if not is_own(k)})
-    )
+    return without_metadata(schema, is_own)
 
 
 def require_place(name: str, there: str, location: str | None) -> None:
