@@ -14,9 +14,14 @@ from pyspark.sql import DataFrame, SparkSession
 from slackwater import Snapshot
 
 
+def commit_file(path: str, version: int) -> Path:
+    """The commit `version` in the log."""
+    return Path(path) / "_delta_log" / f"{version:020d}.json"
+
+
 def actions(path: str, version: int, kind: str) -> list[dict[str, Any]]:
     """The actions of one kind in the commit `version`."""
-    text = (Path(path) / "_delta_log" / f"{version:020d}.json").read_text()
+    text = commit_file(path, version).read_text()
     return [node[kind] for node in map(json.loads, text.splitlines()) if kind in node]
 
 

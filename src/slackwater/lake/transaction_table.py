@@ -87,7 +87,7 @@ class TransactionTableState:
         committer = DeferringCommitter(self._branch)
         transaction = TableTransaction(self.table, committer, self.base, self._clock)
         transaction.set_transaction(app_id, version)
-        loop = transaction.as_prepared(operation, parameters, user_name=user_name)
+        loop = transaction.prepared(operation, parameters, user_name=user_name, is_validated=True)
         committer.defer(transaction, loop.info, self._branch.newest_version + 1, loop.actions)
 
     @property
@@ -113,14 +113,14 @@ class TransactionTableState:
         """Combine all changes into one commit. Raises as `TableTransaction.commit` before its first attempt."""
         transaction = self._joined_commit(txn_id)
         if len(self._joined) > 1:
-            # A single change was validated on creation, and the progress of an application needs no validation.
-            prepared = transaction.prepared if len(self._changes) > 1 else transaction.as_prepared
-            self._race = prepared(
+            self._race = transaction.prepared(
                 OPERATION,
                 self._parameters(),
                 user_metadata=self._user_metadata(),
                 isolation=isolation,
                 user_name=self._joined[-1].info.user_name,
+                # A single change was validated on creation, and the progress of an application needs no validation.
+                is_validated=len(self._changes) <= 1,
             )
             return
         # A single commit has its own `commitInfo`.

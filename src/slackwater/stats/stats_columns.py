@@ -22,10 +22,9 @@ from slackwater.protocol.properties.properties import (
 from slackwater.protocol.schema.column_paths import (
     format_column_path,
     has_path,
-    parse_column_path,
+    listed_column_paths,
     resolve_field,
     resolve_path,
-    split_column_paths,
 )
 from slackwater.protocol.schema.schema import VOID, ColumnPath, DataType, StructField, StructType
 
@@ -94,7 +93,7 @@ def leaf_columns(schema: StructType, mode: str) -> Iterator[tuple[ColumnPath, St
 def parse_stats_columns(text: str) -> list[ColumnPath]:
     """Return the paths that a `dataSkippingStatsColumns` lists. Raises InvalidArgument if one of them is not a path."""
     try:
-        return [parse_column_path(item) for item in split_column_paths(text)]
+        return [path for _, path in listed_column_paths(text)]
     except InvalidArgument as error:
         raise InvalidArgument(
             f"{DATA_SKIPPING_STATS_COLUMNS} must be column names separated by commas, found {text!r}"

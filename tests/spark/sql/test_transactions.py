@@ -176,7 +176,11 @@ def test_a_query_of_a_transaction_reads_no_more_than_it_must(
         ("REPLACE TABLE lake.missing AS SELECT 1 AS id", TableNotFound, "missing"),
         ("CREATE TABLE lake.stock (id INT)", TableAlreadyExists, "stock"),
         ("CREATE TABLE lake.stock AS SELECT 1 AS id", TableAlreadyExists, "REPLACE it"),
-        ("CREATE OR REPLACE TABLE lake.stock (id INT) LOCATION '/elsewhere'", InvalidArgument, "where it is"),
+        (
+            "CREATE OR REPLACE TABLE lake.stock (id INT) LOCATION '/elsewhere'",
+            InvalidArgument,
+            "A replaced table stays at its location",
+        ),
         ("CREATE TABLE lake.stock SHALLOW CLONE lake.orders", TableAlreadyExists, "stock|already"),
         ("REPLACE TABLE lake.missing SHALLOW CLONE lake.stock", TableNotFound, "missing"),
         ("CREATE OR REPLACE TABLE lake.stock SHALLOW CLONE lake.stock", InvalidArgument, "onto itself"),

@@ -35,6 +35,11 @@ def files(spark: SparkSession, folder: Path, ddl: str, per_batch: int = 1) -> Da
     return spark.readStream.schema(ddl).option("maxFilesPerTrigger", per_batch).parquet(str(folder))
 
 
+def append(spark: SparkSession, path: str, columns: str, **options: str) -> None:
+    """One row more in the table at `path`: `columns` are the columns of a SELECT. The table is created if it is new."""
+    spark.sql(f"SELECT {columns}").write.format("delta").mode("append").options(**options).save(path)
+
+
 def writer(frame: DataFrame, checkpoint: Path, **options: Any) -> Any:
     """The writer of a stream to a Delta table that ends when it has written what is there."""
     found = frame.writeStream.format("delta").options(checkpointLocation=str(checkpoint), **options)

@@ -9,7 +9,7 @@ import pytest
 
 import slackwater
 from slackwater.errors import OperationNotAllowed
-from tests.spark.streams.queries import failure, finished, writer
+from tests.spark.streams.queries import append, failure, finished, writer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -23,12 +23,8 @@ MAPPED = {"delta.columnMapping.mode": "name", "delta.enableChangeDataFeed": "tru
 def path(spark: SparkSession, tmp_path: Path) -> str:
     """A table with the columns id, v, w, and one row."""
     found = str(tmp_path / "t")
-    _append(spark, found, "1L AS id, 'a' AS v, 10 AS w", **MAPPED)
+    append(spark, found, "1L AS id, 'a' AS v, 10 AS w", **MAPPED)
     return found
-
-
-def _append(spark: SparkSession, path: str, columns: str, **options: str) -> None:
-    spark.sql(f"SELECT {columns}").write.format("delta").mode("append").options(**options).save(path)
 
 
 class Query:
@@ -56,16 +52,16 @@ def test_a_renamed_and_a_dropped_column_are_gone_over(spark: SparkSession, path:
     query = Query(spark, path, tmp_path)
     finished(query.start())
     table = slackwater.DeltaTable.forPath(spark, path)
-    _append(spark, path, "2L AS id, 'b' AS v, 20 AS w")
+    append(spark, path, "2L AS id, 'b' AS v, 20 AS w")
     table.renameColumn("v", "name")
-    _append(spark, path, "3L AS id, 'c' AS name, 30 AS w")
+    append(spark, path, "3L AS id, 'c' AS name, 30 AS w")
     assert "Start the query again" in failure(query.start())
     # The new schema is there, and it is for the user to say that it may be read.
     with pytest.raises(OperationNotAllowed, match=r"v to name.*allowSourceColumnRename = 2"):
         query.read()
     finished(query.start(allowSourceColumnRename="2"))
     spark.sql(f"ALTER TABLE delta.`{path}` DROP COLUMN w")
-    _append(spark, path, "4L AS id, 'd' AS name")
+    append(spark, path, "4L AS id, 'd' AS name")
     assert "Start the query again" in failure(query.start(allowSourceColumnRename="always"))
     spark.conf.set("spark.databricks.delta.streaming.allowSourceColumnRenameAndDrop", "always")
     try:
@@ -85,7 +81,7 @@ def test_columns_that_are_added_take_one_more_start(spark: SparkSession, path: s
     query = Query(spark, path, tmp_path, readChangeFeed="true", startingVersion="0")
     finished(query.start())
     spark.sql(f"ALTER TABLE delta.`{path}` ADD COLUMN x INT")
-    _append(spark, path, "2L AS id, 'b' AS v, 20 AS w, 200 AS x")
+    append(spark, path, "2L AS id, 'b' AS v, 20 AS w, 200 AS x")
     assert query.read().columns[:4] == ["id", "v", "w", "_change_type"]
     assert "Start the query again" in failure(query.start())
     finished(query.start())
@@ -100,6 +96,6 @@ def test_the_schema_of_an_old_version_is_read_where_its_commit_is_gone(
     finished(query.start())
     slackwater.DeltaTable.forPath(spark, path).checkpoint()
     (tmp_path / "t" / "_delta_log" / f"{0:020}.json").unlink()
-    _append(spark, path, "2L AS id, 'b' AS v, 20 AS w")
+    append(spark, path, "2L AS id, 'b' AS v, 20 AS w")
     finished(query.start())
     assert [row["id"] for row in query.rows()] == [1, 2]

@@ -235,7 +235,7 @@ def test_properties_are_set_and_unset(spark: SparkSession, path: str) -> None:
 WRONG_PROPERTIES: dict[str, tuple[Callable[[DeltaTable], None], type[Exception], str]] = {
     "unknown": (lambda t: t.setProperties({"delta.none": "1"}), errors.InvalidArgument, "unknown"),
     "wrong value": (lambda t: t.setProperties({"delta.checkpointInterval": "0"}), errors.InvalidArgument, "from 1"),
-    "a number": (lambda t: t.setProperties({"mine": 1}), errors.InvalidArgument, "texts"),  # type: ignore[dict-item]
+    "a number": (lambda t: t.setProperties({"mine": 1}), errors.InvalidArgument, "strings"),  # type: ignore[dict-item]
     "no mapping": (lambda t: t.setProperties("mine"), errors.InvalidArgument, "map"),  # type: ignore[arg-type]
     "kept by the table": (
         lambda t: t.setProperties({"delta.columnMapping.maxColumnId": "1"}),

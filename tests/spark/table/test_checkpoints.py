@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from slackwater import DeltaTable, Snapshot, errors
-from tests.spark.committed import append, read, rows
+from tests.spark.committed import append, commit_file, read, rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.classic, pytest.mark.usefixtures("enabled")]
 
@@ -65,7 +65,7 @@ def test_reads_are_the_same_with_checkpoints_alone(spark: SparkSession, path: st
     assert last_checkpoint(path)["version"] == 6
     assert rows(spark, path) == sorted(made, key=repr)
     for version in range(6):
-        (Path(path) / "_delta_log" / f"{version:020d}.json").unlink()
+        commit_file(path, version).unlink()
     assert rows(spark, path) == sorted(made, key=repr)
     assert read(spark, path).where("part = 'b' AND id = 9").count() == 1
     assert Snapshot.load(path).report("id = 9").kept_files == 1
@@ -106,7 +106,7 @@ def test_statistics_are_in_checkpoints_as_the_table_says(
     assert (add.get_field_index("stats_parsed") >= 0) == (as_struct == "true")
     assert (add.get_field_index("partitionValues_parsed") >= 0) == (as_struct == "true")
     for version in range(2):
-        (Path(path) / "_delta_log" / f"{version:020d}.json").unlink()
+        commit_file(path, version).unlink()
     snapshot = Snapshot.load(path)
     assert snapshot.report("id = 2").kept_files == 1
     assert snapshot.report("name = 'n1'").kept_files == 1
@@ -134,7 +134,7 @@ def test_a_log_that_was_cleaned_up_reads_on_and_says_what_is_gone(spark: SparkSe
     create(spark, path, **retention)
     made = fill(spark, path, 1, 3)
     for version in range(4):
-        file = Path(path) / "_delta_log" / f"{version:020d}.json"
+        file = commit_file(path, version)
         old_ns = file.stat().st_mtime_ns - (10 * DAY_MS - version) * 1_000_000
         os.utime(file, ns=(old_ns, old_ns))
     made += fill(spark, path, 4, 4)
@@ -154,7 +154,7 @@ def test_no_cleanup_where_the_table_does_not_want_one(spark: SparkSession, path:
     create(spark, path, **{"delta.enableExpiredLogCleanup": "false"})
     fill(spark, path, 1, 1)
     for version in range(2):
-        file = Path(path) / "_delta_log" / f"{version:020d}.json"
+        file = commit_file(path, version)
         old_ns = file.stat().st_mtime_ns - 400 * DAY_MS * 1_000_000
         os.utime(file, ns=(old_ns, old_ns))
     fill(spark, path, 2, 2)

@@ -41,18 +41,16 @@ def parse_column_path(text: str) -> ColumnPath:
     )
 
 
-def split_column_paths(text: str) -> list[str]:
-    """Return the texts of the paths in a list that is separated by commas, none of an empty list.
+def listed_column_paths(text: str) -> list[tuple[str, ColumnPath]]:
+    """Return each path of a list separated by commas, with its text. An empty list has none.
 
-    Raises InvalidArgument for an item that is not a path.
+    Raises InvalidArgument if an item is not a path.
     """
     items = _LISTED.findall(text)
     if text.strip() and len(items) != len(re.sub(_LISTED, "", text)) + 1:
         raise InvalidArgument(f"not names of columns separated by commas: {text!r}")
     listed = [item.strip() for item in items if text.strip()]
-    for item in listed:
-        parse_column_path(item)
-    return listed
+    return [(item, parse_column_path(item)) for item in listed]
 
 
 def format_column_path(path: ColumnPath) -> str:

@@ -31,10 +31,9 @@ from slackwater.protocol.schema.char_varchar import schema_limits, text_limits, 
 from slackwater.protocol.schema.column_paths import (
     format_column_path,
     has_path,
-    parse_column_path,
+    listed_column_paths,
     resolve_field,
     resolve_path,
-    split_column_paths,
     with_field_at,
     with_type_at,
 )
@@ -260,10 +259,9 @@ def _map_stats_columns(
     result = dict(configuration)
     for key in [key for key in result if key.lower() == DATA_SKIPPING_STATS_COLUMNS.lower()]:
         try:
-            listed = split_column_paths(result[key])
+            paths = dict(listed_column_paths(result[key]))
         except InvalidArgument:
             continue
-        paths = {text: parse_column_path(text) for text in listed}
         after = {text: change(path) for text, path in paths.items()}
         if after == paths:
             continue

@@ -87,30 +87,20 @@ class TableTransaction(StagedTransaction):
         tags: Mapping[str, str] | None = None,
         isolation: IsolationLevel | None = None,
         user_name: str | None = None,
+        is_validated: bool = False,
     ) -> CommitLoop:
         """Return the commit, ready for its attempts. Call this once. Raises the errors of `commit`.
 
-        `isolation` defaults to the isolation level of the table.
+        `isolation` defaults to the isolation level of the table. `is_validated`: the staged actions passed the
+        validation of an earlier commit, or need none.
         """
         if self._done:
             raise InvalidArgument("this transaction was already committed. Begin another one")
-        if not isinstance(self.committer, FilesystemCommitter):
-            # Other committers forward single actions.
-            self.staged.unpack(self.clock.now_ms())
-        prepare(self.staged, self.read_snapshot, self.clock)
-        return self.as_prepared(operation, parameters, metrics, user_metadata, tags, isolation, user_name)
-
-    def as_prepared(
-        self,
-        operation: str,
-        parameters: Mapping[str, str] | None = None,
-        metrics: Mapping[str, str] | None = None,
-        user_metadata: str | None = None,
-        tags: Mapping[str, str] | None = None,
-        isolation: IsolationLevel | None = None,
-        user_name: str | None = None,
-    ) -> CommitLoop:
-        """Return the commit of staged actions that are validated already. See `prepared`."""
+        if not is_validated:
+            if not isinstance(self.committer, FilesystemCommitter):
+                # Other committers forward single actions.
+                self.staged.unpack(self.clock.now_ms())
+            prepare(self.staged, self.read_snapshot, self.clock)
         isolation = self._isolation() if isolation is None else isolation
         self._done = True
         user = self.clock.user()

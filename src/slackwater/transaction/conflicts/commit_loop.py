@@ -95,7 +95,7 @@ class CommitLoop:
         transaction, version = self.transaction, self.version
         if not committer.defer(transaction, self.info, version, self.actions):
             # Another operation of the larger transaction changed the table.
-            self.rebase((), version)
+            raise self._unreadable(version)
         return CommitResult(transaction.table, version, transaction.clock.now_ms(), 1)
 
     def rebase(self, commits: Sequence[ParsedCommit], version: int) -> Committed | None:
@@ -106,10 +106,7 @@ class CommitLoop:
         """
         if not commits:
             # Without the actions of the winning commit a conflict cannot be excluded.
-            raise ConcurrentWriteException(
-                f"{self._where}: version {version} exists, but cannot be read back. Nothing was committed. Read the "
-                "table again and retry"
-            )
+            raise self._unreadable(version)
         if self.before is None or self._check is None:
             raise self._created_by_another(Conflict(version))
         before, check = self.before, self._check
@@ -172,6 +169,12 @@ class CommitLoop:
             return replace(result, upkeep_errors=(*left_behind, f"reading the version back failed: {error}"))
         done, failed = upkeep.run(before, after, commit, committer, not transaction.staged.restates, now_ms)
         return self._kept_up(replace(result, known=after), done, [*left_behind, *failed])
+
+    def _unreadable(self, version: int) -> ConcurrentWriteException:
+        return ConcurrentWriteException(
+            f"{self._where}: version {version} exists, but cannot be read back. Nothing was committed. Read the table "
+            "again and retry"
+        )
 
     def _created_by_another(self, outcome: Conflict) -> Exception:
         return ProtocolChangedException(
