@@ -7,8 +7,8 @@ import warnings
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
+from slackwater.cli.common.help import Commands, HelpGroup
 from slackwater.cli.common.render import print_error, show_warning
 from slackwater.cli.lake.lake import lake_app
 from slackwater.cli.lake.serve import serve, token_app
@@ -29,7 +29,7 @@ from slackwater.errors import CheckpointFallbackWarning, SlackwaterError
 from slackwater.version import __version__
 
 
-class _Commands(TyperGroup):
+class _Program(HelpGroup):
     """Command group. Errors are one line with exit code 1; a bug keeps its traceback."""
 
     def invoke(self, ctx: Any) -> Any:
@@ -52,11 +52,15 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-app = typer.Typer(
-    cls=_Commands,
-    help="Delta tables: look at them, keep them healthy; and lakes of them under a commit owner. No Spark is needed.",
+app = Commands(
+    cls=_Program,
+    help="""Inspect and maintain Delta tables, and lakes of tables under a commit owner. Spark is not needed.
+
+    Examples:
+        slackwater history /data/flights
+        slackwater lake tables /data/lake
+    """,
     no_args_is_help=True,
-    rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
 
@@ -64,36 +68,39 @@ app = typer.Typer(
 @app.callback()
 def _program(
     _: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Say which version this is.")
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Print the version of Slackwater and exit."
+        ),
     ] = False,
 ) -> None:
     pass
 
 
-_OF_A_TABLE = "A table"
-_UPKEEP = "Upkeep of a table"
-_OF_A_LAKE = "A lake and its owner"
-_PICTURES = "Pictures"
+_INSPECT = "Inspect a table"
+_MAINTAIN = "Maintain a table"
+_MANAGE = "Manage a lake"
+_VISUALIZE = "Visualize"
 
-app.command(rich_help_panel=_OF_A_TABLE)(history)
-app.command(rich_help_panel=_OF_A_TABLE)(detail)
-app.command(rich_help_panel=_OF_A_TABLE)(files)
-app.command(rich_help_panel=_OF_A_TABLE)(schema)
-app.command(name="head", rich_help_panel=_OF_A_TABLE)(head_command)
-app.command(name="count", rich_help_panel=_OF_A_TABLE)(count_command)
-app.command(name="query", rich_help_panel=_OF_A_TABLE)(query_command)
-app.command(name="diff", rich_help_panel=_OF_A_TABLE)(diff_command)
-app.command(name="verify", rich_help_panel=_OF_A_TABLE)(verify_command)
-app.command(name="stream-state", rich_help_panel=_OF_A_TABLE)(stream_state_command)
-app.command(name="layout", rich_help_panel=_PICTURES)(layout_command)
-app.command(name="timeline", rich_help_panel=_PICTURES)(timeline_command)
-app.command(name="vacuum", rich_help_panel=_UPKEEP)(vacuum_command)
-app.command(name="restore", rich_help_panel=_UPKEEP)(restore_command)
-app.command(name="clone", rich_help_panel=_UPKEEP)(clone_command)
-app.command(name="convert", rich_help_panel=_UPKEEP)(convert_command)
-app.command(name="generate", rich_help_panel=_UPKEEP)(generate_command)
-app.add_typer(log_app, name="log", rich_help_panel=_UPKEEP)
-app.add_typer(lake_app, name="lake", rich_help_panel=_OF_A_LAKE)
-app.command(rich_help_panel=_OF_A_LAKE)(serve)
-app.add_typer(token_app, name="token", rich_help_panel=_OF_A_LAKE)
+app.command(rich_help_panel=_INSPECT)(history)
+app.command(rich_help_panel=_INSPECT)(detail)
+app.command(rich_help_panel=_INSPECT)(files)
+app.command(rich_help_panel=_INSPECT)(schema)
+app.command(name="head", rich_help_panel=_INSPECT)(head_command)
+app.command(name="count", rich_help_panel=_INSPECT)(count_command)
+app.command(name="query", rich_help_panel=_INSPECT)(query_command)
+app.command(name="diff", rich_help_panel=_INSPECT)(diff_command)
+app.command(name="verify", rich_help_panel=_INSPECT)(verify_command)
+app.command(name="stream-state", rich_help_panel=_INSPECT)(stream_state_command)
+app.command(name="layout", rich_help_panel=_VISUALIZE)(layout_command)
+app.command(name="timeline", rich_help_panel=_VISUALIZE)(timeline_command)
+app.command(name="vacuum", rich_help_panel=_MAINTAIN)(vacuum_command)
+app.command(name="restore", rich_help_panel=_MAINTAIN)(restore_command)
+app.command(name="clone", rich_help_panel=_MAINTAIN)(clone_command)
+app.command(name="convert", rich_help_panel=_MAINTAIN)(convert_command)
+app.command(name="generate", rich_help_panel=_MAINTAIN)(generate_command)
+app.add_typer(log_app, name="log", rich_help_panel=_MAINTAIN)
+app.add_typer(lake_app, name="lake", rich_help_panel=_MANAGE)
+app.command(rich_help_panel=_MANAGE)(serve)
+app.add_typer(token_app, name="token", rich_help_panel=_MANAGE)
 register(app)

@@ -13,29 +13,39 @@ from slackwater.log.history import to_ms
 from slackwater.scan.snapshot import Snapshot
 
 TablePath = Annotated[str, typer.Argument(metavar="PATH", help="Directory or URL of the table.", show_default=False)]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON document, with everything.")]
-AsCsv = Annotated[bool, typer.Option("--csv", help="Rows of CSV below a header.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document with the complete result.")]
+AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV rows below a header.")]
 StorageOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--storage-option", metavar="KEY=VALUE", help="For the object store, e.g. AWS_REGION=eu-west-1; repeatable."
+        "--storage-option",
+        metavar="KEY=VALUE",
+        help="Setting of the object store, for example AWS_REGION=eu-west-1. Repeatable.",
     ),
 ]
-Version = Annotated[int | None, typer.Option("--version", min=0, metavar="N", help="This version, not the newest.")]
+Version = Annotated[
+    int | None,
+    typer.Option("--version", min=0, metavar="VERSION", help="Version of the table.", show_default="newest"),
+]
 Timestamp = Annotated[
     str | None,
     typer.Option(
-        "--timestamp", metavar="T", help="The version at this moment: 2026-11-21T10:00:00Z; UTC where it names no zone."
+        "--timestamp",
+        metavar="TIMESTAMP",
+        help="Version at this time, for example 2026-11-21T10:00:00Z. Without a time zone: UTC.",
     ),
 ]
 Outside = Annotated[
     bool,
     typer.Option(
         "--allow-paths-outside-root/--no-paths-outside-root",
-        help="Read files outside the table's directory too, such as those of a shallow clone.",
+        help="Read files outside the table's directory, for example of a shallow clone.",
     ),
 ]
-Limit = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="At most so many.")]
+Limit = Annotated[
+    int | None,
+    typer.Option("--limit", min=1, metavar="COUNT", help="Maximum number of entries.", show_default="all"),
+]
 
 
 def form_of(as_json: bool, as_csv: bool) -> Form:

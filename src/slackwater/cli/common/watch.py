@@ -16,7 +16,7 @@ from slackwater.html.number_format import iso
 Watch = Annotated[
     float | None,
     typer.Option(
-        "--watch", min=0.1, metavar="SECONDS", help="Show it again so often, until Ctrl-C.", show_default=False
+        "--watch", min=0.1, metavar="SECONDS", help="Repeat the output after this pause in seconds, until Ctrl-C."
     ),
 ]
 

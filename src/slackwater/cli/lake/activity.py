@@ -30,6 +30,9 @@ def transactions_command(
     """List the active transactions: tables, start, and possible range of the timestamp.
 
     Ids are shortened. A transaction of a crashed process is shown as ended, and blocks no other transaction.
+
+    Examples:
+        slackwater lake transactions /data/lake
     """
 
     def show(activity: Activity, form: Form) -> None:
@@ -53,6 +56,10 @@ def locks_command(
     """List the locks and the transactions waiting for each other.
 
     Modes: S to read, X to write, IS and IX for parts of the table, SIX to read the whole table and write parts.
+
+    Examples:
+        slackwater lake locks /data/lake
+        slackwater lake locks https://localhost:8443 --ca-file /data/cert.pem
     """
 
     def show(activity: Activity, form: Form) -> None:

@@ -15,33 +15,37 @@ from slackwater.cli.lake.lake_argument import DatabaseUrl, require_lake
 
 def recover_command(
     path: Annotated[
-        str, typer.Argument(metavar="PATH", help="The lake's directory or URL; it is not open.", show_default=False)
+        str,
+        typer.Argument(metavar="LAKE", help="Directory or URL of the lake. No process may use it.", show_default=False),
     ],
     tables: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[TABLE]...",
-            help="Tables that are not below PATH; NAME=TABLE says how one is called.",
+            metavar="TABLE",
+            help="Directories or URLs of tables outside LAKE; NAME=TABLE sets the name of a table.",
             show_default=False,
         ),
     ] = None,
     database: DatabaseUrl = None,
     counts: Annotated[
         list[str] | None,
-        typer.Option("--counts", metavar="FILE", help="A staged file that counts, by its name; repeatable."),
+        typer.Option("--counts", metavar="FILE", help="Name of a staged file to accept. Repeatable."),
     ] = None,
     counts_not: Annotated[
         list[str] | None,
-        typer.Option("--counts-not", metavar="FILE", help="A staged file that does not count; repeatable."),
+        typer.Option("--counts-not", metavar="FILE", help="Name of a staged file to reject. Repeatable."),
     ] = None,
     owner: Annotated[
         list[str] | None,
-        typer.Option("--owner", metavar="ID", help="Whose tables these are, where there are several; repeatable."),
+        typer.Option("--owner", metavar="ID", help="Former owner of the tables, if they had several. Repeatable."),
     ] = None,
     accept_loss: Annotated[
-        bool, typer.Option("--accept-loss", help="Without what the database has ratified and the tables do not have.")
+        bool,
+        typer.Option(
+            "--accept-loss", help="Continue without commits ratified in the database but missing in the tables."
+        ),
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the actions, and do nothing.")] = False,
     storage_option: StorageOption = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
@@ -50,6 +54,9 @@ def recover_command(
 
     Stop every process of the lake first. If the tables do not show which commits were ratified, the command changes
     nothing and reports the undecided commits.
+
+    Examples:
+        slackwater lake recover /data/lake --dry-run
     """  # fmt: skip
     from slackwater.lake.lake import LogLake
     from slackwater.lake.recovery.recovery import RecoveryOptions
@@ -63,13 +70,19 @@ def recover_command(
 
 
 def backup_command(
-    path: Annotated[str, typer.Argument(metavar="PATH", help="The lake's directory.", show_default=False)],
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where the copy is to be.", show_default=False)],
+    path: Annotated[str, typer.Argument(metavar="LAKE", help="Directory of the lake.", show_default=False)],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="New file for the copy.", show_default=False)],
     database: DatabaseUrl = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """Copy the owner's SQLite database to a new file, during normal operation; copy the tables after it."""
+    """Copy the owner's SQLite database to a new file, during normal operation.
+
+    Copy the tables after the database.
+
+    Examples:
+        slackwater lake backup /data/lake /data/owner-backup.db
+    """
     from slackwater.owner.database.database import Database
     from slackwater.owner.embedded import database_url
 

@@ -17,9 +17,13 @@ def create_command(
     database: DatabaseUrl = None,
     group: Annotated[
         str | None,
-        typer.Option("--group", metavar="NAME", help="Whose members may open it too; by default nobody but you."),
+        typer.Option(
+            "--group", metavar="GROUP", help="Unix group with access to the lake's state.", show_default="only you"
+        ),
     ] = None,
-    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="One that is there is no error.")] = False,
+    if_not_exists: Annotated[
+        bool, typer.Option("--if-not-exists", help="Succeed without a change if the lake exists.")
+    ] = False,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
     storage_option: StorageOption = None,
@@ -27,6 +31,9 @@ def create_command(
     """Create a lake: the state of its commit owner, in a file below a local lake, or in a database.
 
     Other commands never create a lake, so a mistyped path is an error.
+
+    Examples:
+        slackwater lake create /data/lake
     """
     from slackwater.lake.recovery.recovery import require_no_orphaned_tables
     from slackwater.owner.embedded import EmbeddedOwner

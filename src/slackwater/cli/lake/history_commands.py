@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slackwater.cli.common.render import Form, print_csv, print_human, print_json, print_note, print_rows, table
-from slackwater.cli.common.shared_arguments import AsCsv, AsJson, Limit, StorageOption, form_of
+from slackwater.cli.common.shared_arguments import AsCsv, AsJson, StorageOption, form_of
 from slackwater.cli.common.watch import Watch, watched
 from slackwater.cli.lake.lake_argument import CaFile, DatabaseUrl, LakePath, Token, opened
 from slackwater.errors import SlackwaterError
@@ -33,7 +33,9 @@ _AS_OF_RECORD = ("table", "version", "location", "problem")
 
 def history_command(
     path: LakePath,
-    limit: Limit = 20,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, metavar="COUNT", help="Maximum number of transactions.")
+    ] = 20,
     database: DatabaseUrl = None,
     token: Token = None,
     ca_file: CaFile = None,
@@ -45,6 +47,9 @@ def history_command(
     """List the transactions of all tables in one order of time, newest first.
 
     One line for each table changed by a transaction. All lines of a transaction have the same timestamp.
+
+    Examples:
+        slackwater lake history /data/lake --limit 10
     """
     form = form_of(as_json, as_csv)
 
@@ -63,7 +68,9 @@ def as_of_command(
     instant: Annotated[
         str,
         typer.Argument(
-            metavar="MOMENT", help="2026-11-21T10:00:00Z, or a date; UTC where it names no zone.", show_default=False
+            metavar="TIMESTAMP",
+            help="Point in time, for example 2026-11-21T10:00:00Z, or a date. Without a time zone: UTC.",
+            show_default=False,
         ),
     ],
     database: DatabaseUrl = None,
@@ -73,7 +80,11 @@ def as_of_command(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """List the versions of all tables at one point in time. The result never changes."""
+    """List the versions of all tables at one point in time. The result never changes.
+
+    Examples:
+        slackwater lake as-of /data/lake 2026-11-21T10:00:00Z
+    """
     form = form_of(as_json, as_csv)
     with opened(path, database, token, ca_file, storage_option) as lake:
         past = lake.as_of(instant)

@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
-import typer
-
+from slackwater.cli.common.help import Commands, HelpGroup
 from slackwater.cli.lake import tables
 from slackwater.cli.lake.activity import locks_command, transactions_command
 from slackwater.cli.lake.backup_recover import backup_command, recover_command
 from slackwater.cli.lake.create import create_command
 from slackwater.cli.lake.history_commands import as_of_command, history_command
 
-lake_app = typer.Typer(help="Named tables under a commit owner.", no_args_is_help=True)
+lake_app = Commands(
+    cls=HelpGroup,
+    help="""Manage the named tables of a lake under a commit owner.
 
-_LOOK, _CHANGE, _MEND = "Look", "Change", "Mend"
+    Examples:
+        slackwater lake create /data/lake
+        slackwater lake tables /data/lake
+    """,
+    no_args_is_help=True,
+)
 
-lake_app.command(rich_help_panel=_LOOK)(tables.tables)
-lake_app.command(name="history", rich_help_panel=_LOOK)(history_command)
-lake_app.command(name="as-of", rich_help_panel=_LOOK)(as_of_command)
-lake_app.command(rich_help_panel=_LOOK)(tables.commits)
-lake_app.command(name="transactions", rich_help_panel=_LOOK)(transactions_command)
-lake_app.command(name="locks", rich_help_panel=_LOOK)(locks_command)
+_INSPECT, _CHANGE, _REPAIR = "Inspect", "Change", "Repair"
+
+lake_app.command(rich_help_panel=_INSPECT)(tables.tables)
+lake_app.command(name="history", rich_help_panel=_INSPECT)(history_command)
+lake_app.command(name="as-of", rich_help_panel=_INSPECT)(as_of_command)
+lake_app.command(rich_help_panel=_INSPECT)(tables.commits)
+lake_app.command(name="transactions", rich_help_panel=_INSPECT)(transactions_command)
+lake_app.command(name="locks", rich_help_panel=_INSPECT)(locks_command)
 lake_app.command(name="create", rich_help_panel=_CHANGE)(create_command)
 lake_app.command(rich_help_panel=_CHANGE)(tables.adopt)
 lake_app.command(rich_help_panel=_CHANGE)(tables.rename)
 lake_app.command(rich_help_panel=_CHANGE)(tables.drop)
 lake_app.command(rich_help_panel=_CHANGE)(tables.release)
-lake_app.command(rich_help_panel=_MEND)(tables.backfill)
-lake_app.command(rich_help_panel=_MEND)(tables.repair)
-lake_app.command(name="backup", rich_help_panel=_MEND)(backup_command)
-lake_app.command(name="recover", rich_help_panel=_MEND)(recover_command)
+lake_app.command(rich_help_panel=_REPAIR)(tables.backfill)
+lake_app.command(rich_help_panel=_REPAIR)(tables.repair)
+lake_app.command(name="backup", rich_help_panel=_REPAIR)(backup_command)
+lake_app.command(name="recover", rich_help_panel=_REPAIR)(recover_command)

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from slackwater.lake.lake import LogLake
 
 LakePath = Annotated[
-    str, typer.Argument(metavar="LAKE", help="The lake's directory or URL, or its server's URL.", show_default=False)
+    str, typer.Argument(metavar="LAKE", help="Directory or URL of the lake, or URL of its server.", show_default=False)
 ]
-LakeRoot = Annotated[str, typer.Argument(metavar="LAKE", help="The lake's directory or URL.", show_default=False)]
+LakeRoot = Annotated[str, typer.Argument(metavar="LAKE", help="Directory or URL of the lake.", show_default=False)]
 TableName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the table.", show_default=False)]
 AnyTableName = Annotated[
-    str | None, typer.Argument(metavar="[NAME]", help="One table; without it all of them.", show_default=False)
+    str | None, typer.Argument(metavar="NAME", help="Name of the table.", show_default="all tables")
 ]
 DatabaseUrl = Annotated[
     str | None,
@@ -31,12 +31,13 @@ DatabaseUrl = Annotated[
         "--database",
         metavar="URL",
         envvar="SLACKWATER_DATABASE",
-        help="The database of the lake's owner; by default a file below a local lake.",
+        help="Database of the commit owner: PostgreSQL or SQLite.",
+        show_default="a file below the local lake",
     ),
 ]
 Token = Annotated[
     str | None,
-    typer.Option("--token", metavar="TOKEN", envvar="SLACKWATER_TOKEN", help="For a served owner.", show_default=False),
+    typer.Option("--token", metavar="TOKEN", envvar="SLACKWATER_TOKEN", help="Access token of the lake's server."),
 ]
 CaFile = Annotated[
     str | None,
@@ -44,8 +45,7 @@ CaFile = Annotated[
         "--ca-file",
         metavar="PEM",
         envvar="SSL_CERT_FILE",
-        help="Certificates to trust, for a served owner whose own is signed by none that is known.",
-        show_default=False,
+        help="File with trusted certificates, if no known authority signed the server's certificate.",
     ),
 ]
 

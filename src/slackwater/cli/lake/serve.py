@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slackwater.cli.common.key_value_options import key_values
+from slackwater.cli.common.help import Commands, HelpGroup
 from slackwater.cli.common.render import print_done, print_human, print_note, print_rows, table
-from slackwater.cli.common.shared_arguments import AsCsv, AsJson, form_of
+from slackwater.cli.common.shared_arguments import AsCsv, AsJson, StorageOption, form_of, storage_options
 from slackwater.cli.lake.lake_argument import moment, refuse_new, require_lake
 from slackwater.optional_dependencies import require
 
@@ -20,7 +20,15 @@ if TYPE_CHECKING:
     from slackwater.owner.served.server import Binding
     from slackwater.owner.served.tokens import Tokens
 
-token_app = typer.Typer(help="Tokens of a served commit owner: create, list and revoke them.", no_args_is_help=True)
+token_app = Commands(
+    cls=HelpGroup,
+    help="""Create, list and revoke access tokens of a served commit owner.
+
+    Examples:
+        slackwater token list --root /data/lake
+    """,
+    no_args_is_help=True,
+)
 
 _MS_PER_DAY = 86_400_000
 
@@ -30,10 +38,13 @@ _Database = Annotated[
         "--database",
         metavar="URL",
         envvar="SLACKWATER_DATABASE",
-        help="PostgreSQL or SQLite that holds the owner's state; by default a file below a local root.",
+        help="Database of the commit owner: PostgreSQL or SQLite.",
+        show_default="a file below the local lake",
     ),
 ]
-_Root = Annotated[str | None, typer.Option("--root", metavar="DIR", help="The lake whose owner it is.")]
+_Root = Annotated[
+    str | None, typer.Option("--root", metavar="LAKE", help="Directory of the lake, required without --database.")
+]
 _Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the token.", show_default=False)]
 
 
@@ -42,53 +53,73 @@ def serve(
         list[str],
         typer.Option(
             "--root",
-            metavar="DIR|URL",
-            help="Where tables may be, repeatable; the first is the lake's root.",
+            metavar="LAKE",
+            help="Directory or URL of the lake. Repeatable: other allowed directories of tables follow the lake.",
             show_default=False,
         ),
     ],
     database: _Database = None,
-    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, metavar="N", help="0 for any that is free.")] = 8080,
+    host: Annotated[
+        str, typer.Option("--host", metavar="ADDRESS", help="Host name or address to listen on.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, metavar="PORT", help="Port to listen on, 0 for any free port.")
+    ] = 8080,
     certfile: Annotated[
-        Path | None, typer.Option("--certfile", metavar="PEM", help="Certificate chain, for https.")
+        Path | None, typer.Option("--certfile", metavar="PEM", help="File with the certificate chain, for https.")
     ] = None,
-    keyfile: Annotated[Path | None, typer.Option("--keyfile", metavar="PEM", help="Its private key.")] = None,
+    keyfile: Annotated[
+        Path | None, typer.Option("--keyfile", metavar="PEM", help="File with the private key of the certificate.")
+    ] = None,
     public_url: Annotated[
         str | None,
-        typer.Option("--public-url", metavar="URL", help="Where clients find it, if not at its host and port."),
+        typer.Option(
+            "--public-url", metavar="URL", help="Address of the server for clients.", show_default="host and port"
+        ),
     ] = None,
     no_auth: Annotated[
-        bool, typer.Option("--no-auth", help="Without tokens; only where no other machine can connect.")
+        bool, typer.Option("--no-auth", help="Accept requests without a token; only on a loopback address.")
     ] = False,
     public_metrics: Annotated[
-        bool, typer.Option("--public-metrics", help="/metrics without a token; it names the tables.")
+        bool, typer.Option("--public-metrics", help="Serve /metrics without a token. It includes table names.")
     ] = False,
     max_body_mib: Annotated[
-        int, typer.Option("--max-body-mib", min=1, metavar="N", help="The largest request, in MiB.")
+        int, typer.Option("--max-body-mib", min=1, metavar="MIB", help="Maximum size of a request in MiB.")
     ] = 32,
     max_connections: Annotated[
-        int, typer.Option("--max-connections", min=1, metavar="N", help="At once; idle ones make room for new ones.")
+        int,
+        typer.Option(
+            "--max-connections", min=1, metavar="COUNT", help="Maximum number of connections. Idle ones close first."
+        ),
     ] = 1000,
     max_connections_per_address: Annotated[
         int,
         typer.Option(
-            "--max-connections-per-address", min=1, metavar="N", help="Of one client, or of the proxy before it."
+            "--max-connections-per-address",
+            min=1,
+            metavar="COUNT",
+            help="Maximum number of connections from one client address, or from the proxy.",
         ),
     ] = 250,
     rate: Annotated[
         float | None,
-        typer.Option("--rate", min=0.01, metavar="N", help="Requests a second of one token; any number by default."),
+        typer.Option(
+            "--rate",
+            min=0.01,
+            metavar="REQUESTS",
+            help="Maximum requests per second with one token.",
+            show_default="no limit",
+        ),
     ] = None,
-    storage_option: Annotated[
-        list[str] | None,
-        typer.Option("--storage-option", metavar="KEY=VALUE", help="For the object store; repeatable."),
-    ] = None,
+    storage_option: StorageOption = None,
 ) -> None:
     """Serve the commit owner of a lake over HTTP, until SIGTERM or SIGINT.
 
     At shutdown, requests are completed and commits backfilled. The log is on stderr, one JSON object per line.
-    """
+
+    Examples:
+        slackwater serve --root /data/lake --host localhost --port 8443 --certfile /data/cert.pem --keyfile /data/key.pem
+    """  # noqa: E501
     require("server", "a server")
     from slackwater.owner.embedded import EmbeddedOwner
     from slackwater.owner.served.client.addresses import is_in_the_clear
@@ -97,7 +128,7 @@ def serve(
     from slackwater.owner.served.settings import MIB, ServedSettings
     from slackwater.owner.served.tokens import Tokens
 
-    options = key_values(storage_option or [], "--storage-option")
+    options = storage_options(storage_option)
     max_body_bytes = max_body_mib * MIB
     settings = ServedSettings(
         max_body_bytes=max_body_bytes,
@@ -135,17 +166,26 @@ def create(
     name: _Name,
     scope: Annotated[
         list[str],
-        typer.Option("--scope", metavar="read|commit|admin", help="Each includes those before it; repeatable."),
+        typer.Option(
+            "--scope", metavar="SCOPE", help="read, commit or admin. Each includes the previous scopes. Repeatable."
+        ),
     ],
     expires_days: Annotated[
-        int | None, typer.Option("--expires-days", min=1, metavar="N", help="Good for so many days; else for ever.")
+        int | None,
+        typer.Option(
+            "--expires-days", min=1, metavar="DAYS", help="Lifetime of the token in days.", show_default="unlimited"
+        ),
     ] = None,
     root: _Root = None,
     database: _Database = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """Print a new token, once: only its hash is stored."""
+    """Create a token and print it once: only its hash is stored.
+
+    Examples:
+        slackwater token create loader --scope commit --root /data/lake
+    """
     form = form_of(as_json, as_csv)
     expires_ms = None if expires_days is None else time.time_ns() // 1_000_000 + expires_days * _MS_PER_DAY
     with _tokens(root, database) as tokens:
@@ -160,7 +200,11 @@ def list_tokens(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """List the tokens, without their secrets."""
+    """List the tokens, without their secrets.
+
+    Examples:
+        slackwater token list --root /data/lake
+    """
     form = form_of(as_json, as_csv)
     with _tokens(root, database) as tokens:
         records = tokens.records()
@@ -186,7 +230,11 @@ def list_tokens(
 def revoke(
     name: _Name, root: _Root = None, database: _Database = None, as_json: AsJson = False, as_csv: AsCsv = False
 ) -> None:
-    """Revoke a token. Running servers notice within seconds."""
+    """Revoke a token. Running servers notice within seconds.
+
+    Examples:
+        slackwater token revoke loader --root /data/lake
+    """
     form = form_of(as_json, as_csv)
     with _tokens(root, database) as tokens:
         tokens.revoke(name)

@@ -49,7 +49,13 @@ def tables(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """List the tables with their ratified and backfilled versions."""
+    """List the tables with their ratified and backfilled versions.
+
+    Examples:
+        slackwater lake tables /data/lake
+        slackwater lake tables /data/lake --watch 5
+        slackwater lake tables https://localhost:8443 --ca-file /data/cert.pem
+    """
     form = form_of(as_json, as_csv)
 
     def show() -> None:
@@ -70,7 +76,11 @@ def commits(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """List the ratified commits of a table not yet backfilled."""
+    """List the ratified commits of a table not yet backfilled.
+
+    Examples:
+        slackwater lake commits /data/lake flights
+    """
     form = form_of(as_json, as_csv)
     with opened(path, database, token, ca_file, storage_option) as lake:
         found = lake.owner.get_commits(lake.owner.table(name).table_id, 0)
@@ -100,7 +110,11 @@ def backfill(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """Copy every ratified commit to the log read by all engines."""
+    """Copy every ratified commit to the log read by all engines.
+
+    Examples:
+        slackwater lake backfill /data/lake
+    """
     form = form_of(as_json, as_csv)
     records: list[dict[str, Any]] = []
     with opened(path, database, token, ca_file, storage_option, WORK_S) as lake:
@@ -121,7 +135,7 @@ def backfill(
 def adopt(
     path: LakePath,
     name: TableName,
-    location: Annotated[str, typer.Argument(metavar="TABLE", help="Directory or URL of the table.")],
+    location: Annotated[str, typer.Argument(metavar="PATH", help="Directory or URL of the table.")],
     database: DatabaseUrl = None,
     token: Token = None,
     ca_file: CaFile = None,
@@ -129,7 +143,11 @@ def adopt(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """Adopt a table of the file system: from then on it is written through the lake."""
+    """Adopt a table of the file system. All later writes go through the lake.
+
+    Examples:
+        slackwater lake adopt /data/lake flights /data/flights
+    """
     form = form_of(as_json, as_csv)
     with opened(path, database, token, ca_file, storage_option, WORK_S) as lake:
         lake.adopt(name, location)
@@ -146,7 +164,11 @@ def release(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """Release a table to the file system."""
+    """Release a table to the file system.
+
+    Examples:
+        slackwater lake release /data/lake departures
+    """
     form = form_of(as_json, as_csv)
     with opened(path, database, token, ca_file, storage_option, WORK_S) as lake:
         location = lake.owner.table(name).location
@@ -157,7 +179,7 @@ def release(
 def rename(
     path: LakePath,
     name: TableName,
-    to: Annotated[str, typer.Argument(metavar="NEW_NAME", help="What it is called then.", show_default=False)],
+    to: Annotated[str, typer.Argument(metavar="NEW_NAME", help="New name of the table.", show_default=False)],
     database: DatabaseUrl = None,
     token: Token = None,
     ca_file: CaFile = None,
@@ -168,6 +190,9 @@ def rename(
     """Rename a table; its files and versions stay at their location.
 
     The table is released and adopted: two commits. Time slices of earlier times contain the table under both names.
+
+    Examples:
+        slackwater lake rename /data/lake flights departures
     """
     form = form_of(as_json, as_csv)
     with opened(path, database, token, ca_file, storage_option, WORK_S) as lake:
@@ -182,11 +207,11 @@ def drop(
         bool | None,
         typer.Option(
             "--keep-files/--delete-files",
-            help="By default files go that the lake made a place for, right below its root.",
-            show_default=False,
+            help="Keep or delete the files of the table.",
+            show_default="delete if the lake created the directory",
         ),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation.")] = False,
     database: DatabaseUrl = None,
     token: Token = None,
     ca_file: CaFile = None,
@@ -197,6 +222,9 @@ def drop(
     """Remove a table from the lake permanently, with its files and so with all versions.
 
     With --keep-files it is a table of the file system from then on, as after `release`.
+
+    Examples:
+        slackwater lake drop /data/lake flights --keep-files
     """
     form = form_of(as_json, as_csv)
     with opened(path, database, token, ca_file, storage_option, WORK_S) as lake:
@@ -221,7 +249,11 @@ def repair(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """Complete interrupted work, remove unneeded files, report irreparable faults, and list all actions."""
+    """Complete interrupted work, remove unneeded files, report irreparable faults, and list all actions.
+
+    Examples:
+        slackwater lake repair /data/lake
+    """
     form = form_of(as_json, as_csv)
     at = f"looking at {name or 'all tables'}"
     with opened(path, database, token, ca_file, storage_option, WORK_S) as lake, working(at):

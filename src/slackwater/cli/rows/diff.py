@@ -29,21 +29,27 @@ _CSV = ("what", "change", "name", "before", "after")
 
 def diff_command(
     path: TablePath,
-    before: Annotated[int, typer.Argument(metavar="V1", min=0, help="A version.")],
-    after: Annotated[int, typer.Argument(metavar="V2", min=0, help="Another one.")],
+    before: Annotated[int, typer.Argument(metavar="V1", min=0, help="Earlier version.")],
+    after: Annotated[int, typer.Argument(metavar="V2", min=0, help="Later version.")],
     key: Annotated[
         list[str] | None,
-        typer.Option("--key", metavar="COLUMN", help="Compare rows: columns that tell one row from all others."),
+        typer.Option("--key", metavar="COLUMNS", help="Compare rows by this unique key: columns, separated by commas."),
     ] = None,
-    examples: Annotated[int, typer.Option("--examples", min=0, metavar="N", help="Show so many rows of a kind.")] = 5,
+    examples: Annotated[
+        int, typer.Option("--examples", min=0, metavar="ROWS", help="Maximum number of example rows of each kind.")
+    ] = 5,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
     storage_option: StorageOption = None,
     allow_paths_outside_root: Outside = True,
 ) -> None:
-    """Compare versions V1 and V2: schema, properties, files; with --key also rows added, removed and changed.
+    """Compare versions V1 and V2: schema, properties and files.
 
-    Reads only rows of files that belong to one of the two versions alone. CSV contains no example rows.
+    With --key, the output includes added, removed and changed rows. The command reads only rows of files in exactly one
+    of the two versions. CSV contains no example rows.
+
+    Examples:
+        slackwater diff /data/flights 1 2 --key month
     """
     form = form_of(as_json, as_csv)
     options = storage_options(storage_option)

@@ -25,17 +25,17 @@ from slackwater.cli.rows.cell_format import show_rows
 from slackwater.scan.row_count import count_rows
 
 _Where = Annotated[
-    str | None, typer.Option("--where", metavar="SQL", help='Only rows for which this is true, e.g. "month = 3".')
+    str | None, typer.Option("--where", metavar="SQL", help='Condition on the rows, for example "month = 3".')
 ]
 _Columns = Annotated[
     list[str] | None,
-    typer.Option("--columns", metavar="NAMES", help="These columns, with commas between them; repeatable."),
+    typer.Option("--columns", metavar="COLUMNS", help="Columns, separated by commas. Repeatable.", show_default="all"),
 ]
 
 
 def head_command(
     path: TablePath,
-    number: Annotated[int, typer.Option("-n", "--number", min=0, metavar="N", help="So many rows.")] = 10,
+    number: Annotated[int, typer.Option("-n", "--number", min=0, metavar="ROWS", help="Maximum number of rows.")] = 10,
     where: _Where = None,
     columns: _Columns = None,
     version: Version = None,
@@ -48,6 +48,9 @@ def head_command(
     """Print the first rows of the table, in the order of its files.
 
     Instants are in UTC. Files are read until there are enough rows.
+
+    Examples:
+        slackwater head /data/flights -n 5 --columns month,carrier --where "month = 12"
     """
     form = form_of(as_json, as_csv)
     with working("reading rows"):
@@ -69,6 +72,10 @@ def count_command(
     """Count the rows of the table, with --where the matching rows.
 
     Without --where the count comes from the log's statistics, and no file is read if all files have statistics.
+
+    Examples:
+        slackwater count /data/flights
+        slackwater count /data/flights --where "month = 12"
     """
     form = form_of(as_json, as_csv)
     with working("counting rows"):

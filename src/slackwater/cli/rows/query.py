@@ -25,20 +25,23 @@ _ALWAYS, _ALWAYS_TOLD = "sqlglot", "sqlglot over Arrow"
 
 
 def query_command(
-    sql: Annotated[str, typer.Argument(metavar="SQL", help='A query, e.g. "SELECT count(*) FROM t".')],
+    sql: Annotated[str, typer.Argument(metavar="SQL", help='Query, for example "SELECT count(*) FROM t".')],
     table: Annotated[
         list[str],
-        typer.Option("--table", metavar="NAME=PATH", help="A table by the name that the query has; repeatable."),
+        typer.Option("--table", metavar="NAME=PATH", help="Table with its name in the query. Repeatable."),
     ],
     as_json: AsJson = False,
     as_csv: AsCsv = False,
     storage_option: StorageOption = None,
     allow_paths_outside_root: Outside = True,
 ) -> None:
-    """Print the rows of a query over one or several tables, by DuckDB or Polars if one of them is installed.
+    """Print the rows of a query over one or several tables.
 
-    Otherwise sqlglot runs the query over Arrow, for small tables and plain queries. Stderr names the engine. Only the
-    columns named by the query are read, into memory.
+    DuckDB or Polars runs the query, if installed. Otherwise sqlglot runs the query over Arrow, for small tables and
+    plain queries. Stderr names the engine. Only the columns named by the query are read, into memory.
+
+    Examples:
+        slackwater query "SELECT carrier, count(*) AS n FROM flights GROUP BY carrier" --table flights=/data/flights
     """
     # Load the parser for this command only.
     from slackwater.cli.rows.column_pruning import columns_read

@@ -20,12 +20,18 @@ from slackwater.scan.snapshot import Snapshot
 
 
 def convert_command(
-    path: Annotated[str, typer.Argument(metavar="PATH", help="Directory or URL of the files.", show_default=False)],
+    path: Annotated[
+        str, typer.Argument(metavar="PATH", help="Directory or URL of the Parquet files.", show_default=False)
+    ],
     partition_schema: Annotated[
         str | None,
-        typer.Option("--partition-schema", metavar="COLUMNS", help="What its directories name: 'day DATE, n INT'."),
+        typer.Option(
+            "--partition-schema",
+            metavar="COLUMNS",
+            help="Names and types of the partition columns in directory names, for example 'day DATE, n INT'.",
+        ),
     ] = None,
-    stats: Annotated[bool, typer.Option("--stats/--no-stats", help="Keep statistics of the files.")] = True,
+    stats: Annotated[bool, typer.Option("--stats/--no-stats", help="Store the statistics of the files.")] = True,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
     storage_option: StorageOption = None,
@@ -33,6 +39,9 @@ def convert_command(
     """Convert a directory of Parquet files to a table, in place.
 
     No other process may write to the directory during the conversion. Times in directory names are in UTC.
+
+    Examples:
+        slackwater convert /data/parquet --partition-schema "day DATE"
     """
     form = form_of(as_json, as_csv)
     try:
@@ -50,12 +59,16 @@ def convert_command(
 
 def generate_command(
     path: Annotated[str, typer.Argument(metavar="PATH", help="Directory or URL of the table.", show_default=False)],
-    mode: Annotated[str, typer.Argument(metavar="MODE", help="The kind of manifest.")] = SYMLINK_FORMAT_MANIFEST,
+    mode: Annotated[str, typer.Argument(metavar="MODE", help="Kind of the manifest.")] = SYMLINK_FORMAT_MANIFEST,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
     storage_option: StorageOption = None,
 ) -> None:
-    """Write manifests of the newest version's files, for engines that read no Delta log."""
+    """Write manifests of the newest version's files, for engines without Delta support.
+
+    Examples:
+        slackwater generate /data/flights
+    """
     form = form_of(as_json, as_csv)
     snapshot = Snapshot.load(path, storage_options=storage_options(storage_option))
     with working("writing manifests"):

@@ -34,7 +34,11 @@ def detail(
     as_csv: AsCsv = False,
     storage_option: StorageOption = None,
 ) -> None:
-    """Print name, location, size, properties and protocol of the table."""
+    """Print name, location, size, properties and protocol of the table.
+
+    Examples:
+        slackwater detail /data/flights
+    """
     form = form_of(as_json, as_csv)
     record = describe_detail(loaded(path, version, timestamp, storage_option))
     if form is Form.JSON:
@@ -52,7 +56,7 @@ def files(
     path: TablePath,
     where: Annotated[
         str | None,
-        typer.Option("--where", metavar="SQL", help="Only files that may hold a row for which this is true."),
+        typer.Option("--where", metavar="SQL", help="Condition. Print only files with a possible match."),
     ] = None,
     version: Version = None,
     timestamp: Timestamp = None,
@@ -64,6 +68,10 @@ def files(
     """List the live files of the table.
 
     Paths are URI-encoded as in the log, sizes in bytes. Row counts include rows deleted by a deletion vector.
+
+    Examples:
+        slackwater files /data/flights --where "month = 12"
+        slackwater files /data/flights --csv
     """
     form = form_of(as_json, as_csv)
     listing = list_files(loaded(path, version, timestamp, storage_option), where, limit)
@@ -88,7 +96,13 @@ def schema(
     as_csv: AsCsv = False,
     storage_option: StorageOption = None,
 ) -> None:
-    """Print the columns of the table, including nested ones; with column mapping also ids and physical names."""
+    """Print the columns of the table, including nested columns.
+
+    With column mapping, the output includes ids and physical names.
+
+    Examples:
+        slackwater schema /data/flights --version 1
+    """
     form = form_of(as_json, as_csv)
     snapshot = loaded(path, version, timestamp, storage_option)
     tree = schema_tree(snapshot)

@@ -68,7 +68,7 @@ def history(
     version: Version = None,
     timestamp: Timestamp = None,
     limit: Limit = None,
-    wide: Annotated[bool, typer.Option("--wide", help="Also all metrics, the user and the engine.")] = False,
+    wide: Annotated[bool, typer.Option("--wide", help="Print all metrics, the user and the engine too.")] = False,
     watch: Watch = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
@@ -79,6 +79,11 @@ def history(
     With --version or --timestamp, list the commits up to this version. A line contains rows and files added (+),
     changed (~) and removed (-), and as many parameters as fit. With --wide each commit is a block of lines, without
     empty or zero parameters and metrics; --json and --csv include all of them.
+
+    Examples:
+        slackwater history /data/flights
+        slackwater history /data/flights --wide --limit 5
+        slackwater history /data/flights --json
     """
     form = form_of(as_json, as_csv)
 

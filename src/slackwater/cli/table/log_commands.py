@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from slackwater.cli.common.help import Commands, HelpGroup
 from slackwater.cli.common.progress import working
 from slackwater.cli.common.render import print_done, print_note
 from slackwater.cli.common.shared_arguments import AsCsv, AsJson, StorageOption, TablePath, form_of, storage_options
@@ -14,14 +15,27 @@ from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.clock import Clock
 from slackwater.transaction.log_maintenance import checkpoint_newest, clean_up, compact
 
-log_app = typer.Typer(help="Upkeep of a table's log, now rather than when it is due.", no_args_is_help=True)
+log_app = Commands(
+    cls=HelpGroup,
+    help="""Maintain the log of a table now, before automatic maintenance is due.
+
+    Examples:
+        slackwater log checkpoint /data/flights
+        slackwater log cleanup /data/flights
+    """,
+    no_args_is_help=True,
+)
 
 
 @log_app.command(name="checkpoint")
 def checkpoint_command(
     path: TablePath, as_json: AsJson = False, as_csv: AsCsv = False, storage_option: StorageOption = None
 ) -> None:
-    """Write a checkpoint of the newest version, so that readers need no commit before it."""
+    """Write a checkpoint of the newest version, so that readers skip older commits.
+
+    Examples:
+        slackwater log checkpoint /data/flights
+    """
     form = form_of(as_json, as_csv)
     with working("writing a checkpoint"):
         info = checkpoint_newest(_load(path, storage_option), Clock().now_ms())
@@ -34,14 +48,30 @@ def checkpoint_command(
 def compact_command(
     path: TablePath,
     start: Annotated[
-        int | None, typer.Option("--from", min=0, metavar="N", help="By default after the newest checkpoint.")
+        int | None,
+        typer.Option(
+            "--from",
+            min=0,
+            metavar="VERSION",
+            help="First version, inclusive.",
+            show_default="after the newest checkpoint",
+        ),
     ] = None,
-    end: Annotated[int | None, typer.Option("--to", min=0, metavar="N", help="By default the newest commit.")] = None,
+    end: Annotated[
+        int | None,
+        typer.Option("--to", min=0, metavar="VERSION", help="Last version, inclusive.", show_default="newest"),
+    ] = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
     storage_option: StorageOption = None,
 ) -> None:
-    """Write one file for many commits, so that readers open one file instead of many. The commits remain."""
+    """Write one file for many commits, so that readers open one file instead of many.
+
+    The commits remain.
+
+    Examples:
+        slackwater log compact /data/flights --from 0 --to 2
+    """
     form = form_of(as_json, as_csv)
     with working("writing commits into one file"):
         written = compact(_load(path, storage_option), start, end)
@@ -52,7 +82,11 @@ def compact_command(
 def cleanup_command(
     path: TablePath, as_json: AsJson = False, as_csv: AsCsv = False, storage_option: StorageOption = None
 ) -> None:
-    """Delete log files older than delta.logRetentionDuration and not needed by a retained version."""
+    """Delete log files older than delta.logRetentionDuration and not needed by a retained version.
+
+    Examples:
+        slackwater log cleanup /data/flights
+    """
     form = form_of(as_json, as_csv)
     with working("deleting what is old"):
         done = clean_up(_load(path, storage_option), Clock().now_ms())

@@ -15,6 +15,8 @@ from slackwater.cli.common.shared_arguments import (
     Outside,
     StorageOption,
     TablePath,
+    Timestamp,
+    Version,
     form_of,
     moment_ms,
     storage_options,
@@ -31,22 +33,36 @@ def vacuum_command(
     path: TablePath,
     retention_hours: Annotated[
         float | None,
-        typer.Option("--retention-hours", metavar="H", help="By default as delta.deletedFileRetentionDuration says."),
+        typer.Option(
+            "--retention-hours",
+            metavar="HOURS",
+            help="Retention in hours. Versions current within this period stay readable.",
+            show_default="delta.deletedFileRetentionDuration",
+        ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Delete nothing, name what would go.")] = False,
-    lite: Annotated[bool, typer.Option("--lite", help="Go by the log, do not list the table.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the files to delete, and delete nothing.")] = False,
+    lite: Annotated[
+        bool, typer.Option("--lite", help="Find files by the log only, without listing the directory.")
+    ] = False,
     retention_check: Annotated[
-        bool, typer.Option("--retention-check/--no-retention-check", help="Refuse less than the table's retention.")
+        bool,
+        typer.Option("--retention-check/--no-retention-check", help="Reject a retention shorter than the table's."),
     ] = True,
     untracked_hours: Annotated[
         float,
-        typer.Option("--untracked-hours", metavar="H", help="Files that the log never named are at least so old."),
+        typer.Option(
+            "--untracked-hours", metavar="HOURS", help="Minimum age in hours of deleted files never named by the log."
+        ),
     ] = UNTRACKED_HOURS,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
     storage_option: StorageOption = None,
 ) -> None:
-    """Delete files not needed by any version within the retention."""
+    """Delete files not needed by any version within the retention.
+
+    Examples:
+        slackwater vacuum /data/flights --dry-run
+    """
     form = form_of(as_json, as_csv)
     request = VacuumRequest(retention_hours, dry_run, lite, untracked_hours=untracked_hours)
     table = _table(path, storage_option)
@@ -67,21 +83,31 @@ def vacuum_command(
 
 def restore_command(
     path: TablePath,
-    version: Annotated[int | None, typer.Option("--version", min=0, metavar="N", help="To this version.")] = None,
+    version: Annotated[
+        int | None, typer.Option("--version", min=0, metavar="VERSION", help="Version to restore.")
+    ] = None,
     timestamp: Annotated[
         str | None,
         typer.Option(
-            "--timestamp", metavar="T", help="To this moment: 2026-11-21T10:00:00Z; UTC where it names no zone."
+            "--timestamp",
+            metavar="TIMESTAMP",
+            help="Time to restore, for example 2026-11-21T10:00:00Z. Without a time zone: UTC.",
         ),
     ] = None,
     ignore_missing_files: Annotated[
-        bool, typer.Option("--ignore-missing-files", help="Also where files of then were vacuumed.")
+        bool, typer.Option("--ignore-missing-files", help="Restore even if VACUUM deleted files of the version.")
     ] = False,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
     storage_option: StorageOption = None,
 ) -> None:
-    """Restore the table to an earlier version, by a new commit."""
+    """Restore the table to an earlier version, by a new commit.
+
+    Exactly one of --version and --timestamp is required.
+
+    Examples:
+        slackwater restore /data/flights --version 1
+    """
     form = form_of(as_json, as_csv)
     if (version is None) == (timestamp is None):
         raise typer.BadParameter("use a version or a timestamp", param_hint="--version / --timestamp")
@@ -96,18 +122,19 @@ def restore_command(
 def clone_command(
     path: TablePath,
     target: Annotated[str, typer.Argument(metavar="TARGET", help="Directory or URL of the clone.", show_default=False)],
-    version: Annotated[int | None, typer.Option("--version", min=0, metavar="N", help="Of this version.")] = None,
-    timestamp: Annotated[
-        str | None,
-        typer.Option("--timestamp", metavar="T", help="As it was at this moment; UTC where it names no zone."),
-    ] = None,
+    version: Version = None,
+    timestamp: Timestamp = None,
     outside: Outside = True,
-    replace_table: Annotated[bool, typer.Option("--replace", help="A table that is there becomes the clone.")] = False,
+    replace_table: Annotated[bool, typer.Option("--replace", help="Replace an existing table at TARGET.")] = False,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
     storage_option: StorageOption = None,
 ) -> None:
-    """Create a shallow clone: an independent table over the files of another table, without copying them."""
+    """Create a shallow clone: an independent table over the files of another table, without copying them.
+
+    Examples:
+        slackwater clone /data/flights /data/flights_test
+    """
     form = form_of(as_json, as_csv)
     if version is not None and timestamp is not None:
         raise typer.BadParameter("use a version or a timestamp, not both", param_hint="--version / --timestamp")

@@ -49,11 +49,11 @@ def stream_state_command(
     ],
     tables: Annotated[
         list[str] | None,
-        typer.Option("--table", metavar="PATH", help="A table that the query reads: how far behind it is; repeatable."),
+        typer.Option("--table", metavar="PATH", help="Source table of the query, to report its backlog. Repeatable."),
     ] = None,
     sinks: Annotated[
         list[str] | None,
-        typer.Option("--sink", metavar="PATH", help="A table that the query writes: what it has of it; repeatable."),
+        typer.Option("--sink", metavar="PATH", help="Target table of the query, to report its last batch. Repeatable."),
     ] = None,
     watch: Watch = None,
     as_json: AsJson = False,
@@ -65,6 +65,9 @@ def stream_state_command(
     Changes nothing; the query may be running. The backlog of a table is counted from the last completed batch:
     versions, and the files added by them. Files with changed rows are included, whether or not the query's options
     allow reading them. --csv contains the sources only.
+
+    Examples:
+        slackwater stream-state /data/query/checkpoint --table /data/query/source --sink /data/query/sink
     """
     form, options = form_of(as_json, as_csv), storage_options(storage_option)
 

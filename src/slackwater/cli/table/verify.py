@@ -29,19 +29,28 @@ def verify_command(
     path: TablePath,
     version: Version = None,
     footers: Annotated[
-        bool, typer.Option("--footers", help="Also statistics against the footers of all files, which are read.")
+        bool,
+        typer.Option("--footers", help="Read the footers of all files, and compare the statistics with the footers."),
     ] = False,
     outside: Annotated[
-        bool, typer.Option("--allow-paths-outside-root", help="Look at files of a clone too, which is trusted.")
+        bool,
+        typer.Option(
+            "--allow-paths-outside-root", help="Trust the log, and check files outside the table's directory."
+        ),
     ] = False,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
     storage_option: StorageOption = None,
 ) -> None:
-    """Check the log against itself, its checksums and the table's files; exit code 1 if a fault is found.
+    """Check the log against itself, its checksums and the table's files.
 
-    Changes nothing. Checks gaps between commits, in-commit timestamps, checkpoints and compactions against the commits,
-    sidecars, version checksums; and for the version its files with their sizes, and deletion vectors.
+    Changes nothing. The exit code is 1 if a fault is found. Checks gaps between commits, in-commit timestamps,
+    checkpoints and compactions against the commits, sidecars, version checksums; and for the version its files with
+    their sizes, and deletion vectors.
+
+    Examples:
+        slackwater verify /data/flights
+        slackwater verify /data/flights --version 1 --footers
     """
     form = form_of(as_json, as_csv)
     with working("looking at the log and the files"):

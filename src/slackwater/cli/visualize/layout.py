@@ -34,7 +34,12 @@ def layout_command(
     path: TablePath,
     by: Annotated[
         str | None,
-        typer.Option("--by", metavar="COL,…", help="The overlap of these columns; a.b is a field of a struct."),
+        typer.Option(
+            "--by",
+            metavar="COLUMNS",
+            help="Report these columns, separated by commas; a.b is a field of a struct.",
+            show_default="columns with statistics",
+        ),
     ] = None,
     version: Version = None,
     timestamp: Timestamp = None,
@@ -47,6 +52,9 @@ def layout_command(
 
     The depth of a column is the number of files that may contain a value of it, by their statistics. No data file is
     opened. --out writes a page (.html) instead; --csv has a row for each column.
+
+    Examples:
+        slackwater layout /data/flights
     """
     form = form_of(as_json, as_csv)
     if out is not None:

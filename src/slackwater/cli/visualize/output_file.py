@@ -13,7 +13,7 @@ from slackwater.html.number_format import short_bytes
 
 OutFile = Annotated[
     Path | None,
-    typer.Option("--out", metavar="FILE", help="Where the picture is to be; its end says what it is.", dir_okay=False),
+    typer.Option("--out", metavar="FILE", help="Output file. The file extension selects the format.", dir_okay=False),
 ]
 
 

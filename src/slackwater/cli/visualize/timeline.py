@@ -36,14 +36,18 @@ _OF_A_COMMIT = tuple(
 def timeline_command(
     path: Annotated[
         str,
-        typer.Argument(metavar="PATH", help="A table, a lake, or the address of a lake's server.", show_default=False),
+        typer.Argument(
+            metavar="PATH", help="Directory or URL of a table or lake, or URL of a lake's server.", show_default=False
+        ),
     ],
     out: OutFile = None,
     since: Annotated[
-        str | None, typer.Option("--since", metavar="T", help="From this moment on; UTC where it names no zone.")
+        str | None,
+        typer.Option("--since", metavar="TIMESTAMP", help="Start of the period, inclusive. Without a time zone: UTC."),
     ] = None,
     until: Annotated[
-        str | None, typer.Option("--until", metavar="T", help="Up to this moment; UTC where it names no zone.")
+        str | None,
+        typer.Option("--until", metavar="TIMESTAMP", help="End of the period, inclusive. Without a time zone: UTC."),
     ] = None,
     limit: Limit = None,
     database: DatabaseUrl = None,
@@ -57,6 +61,9 @@ def timeline_command(
 
     For a lake, each table is a lane, and a transaction over several tables is a line across its lanes. A page (.html)
     has a slider for the state at an instant. .svg and .png contain only the picture. --csv has a row for each commit.
+
+    Examples:
+        slackwater timeline /data/flights --out /data/flights.html
     """
     form = form_of(as_json, as_csv)
     # Import lakes for this command only.
