@@ -15,8 +15,11 @@ from pyspark.sql import functions as F
 
 import slackwater
 from slackwater import errors
+from slackwater.log.table import Table
+from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.read.file_relations import KeptRelations
 from slackwater.spark.read.load import load
+from slackwater.spark.read.table_scan import TableScan
 from tests.spark.tables import TABLES, write_table
 
 pytestmark = [pytest.mark.spark, pytest.mark.modes]
@@ -112,17 +115,17 @@ def test_a_broken_deletion_vector_is_named(spark: SparkSession, tmp_path: Path) 
     data[-5] ^= 1
     vector.write_bytes(bytes(data))
     with pytest.raises(errors.CorruptDeletionVector, match=r"deletion_vector.*CRC"):
-        load(spark, str(path))
+        load(spark, str(path)).collect()
     vector.unlink()
     with pytest.raises(errors.DataFileNotFound, match="deletion vector file"):
-        load(spark, str(path))
+        load(spark, str(path)).collect()
 
 
 def test_a_data_file_that_is_gone_is_named_with_the_version(spark: SparkSession, tmp_path: Path) -> None:
     path = write_table(tmp_path / "t", [{"id": [1]}, {"id": [2]}])
     next(Path(path).glob("*.parquet")).unlink()
     with pytest.raises(errors.DataFileNotFound, match=r"version 0.*does not exist"):
-        load(spark, path)
+        load(spark, path).collect()
 
 
 def test_row_tracking_columns_survive_a_rewrite(spark: SparkSession) -> None:
@@ -230,13 +233,13 @@ def test_paths_that_leave_the_table_are_read_unless_the_reader_excludes_them(
     pq.write_table(pa.table({"id": [9]}), tmp_path / "outside.parquet")
     path = write_table(tmp_path / "t", [{"id": [1]}], actions=[(tmp_path / "outside.parquet").as_uri()])
     with pytest.raises(errors.PathNotAllowed, match="allowPathsOutsideRoot"):
-        load(spark, path, {"allowPathsOutsideRoot": "false"})
+        load(spark, path, {"allowPathsOutsideRoot": "false"}).collect()
     assert rows(load(spark, path)) == [(1,), (9,)]
     never = {"../outside.parquet": r"\.\.", "http://127.0.0.1:1/f.parquet": "never followed", "gopher://h/f": "never"}
     for number, (named, told) in enumerate(never.items()):
         refused = write_table(tmp_path / f"u{number}", [{"id": [1]}], actions=[named])
         with pytest.raises(errors.PathNotAllowed, match=told):
-            load(spark, refused, {"allowPathsOutsideRoot": "true"})
+            load(spark, refused, {"allowPathsOutsideRoot": "true"}).collect()
 
 
 def test_an_empty_table_has_columns_and_no_rows(spark: SparkSession, tmp_path: Path) -> None:
@@ -306,7 +309,7 @@ def test_a_table_of_many_files_reads_whole_and_by_part(spark: SparkSession, tmp_
     assert rows(frame.where("id >= 25")) == [(n,) for n in range(25, 60)]
     next(Path(path).glob("*.parquet")).unlink()
     with pytest.raises(errors.DataFileNotFound, match=r"version 0.*does not exist"):
-        load(spark, path)
+        load(spark, path).collect()
 
 
 def test_a_frame_and_its_view_stay_at_their_version_until_they_are_refreshed(
@@ -363,12 +366,14 @@ def test_a_file_that_vanished_between_two_reads_is_named(spark: SparkSession, tm
     assert rows(load(spark, path)) == [(1,)]
     (tmp_path / "t" / "a.parquet").unlink()
     with pytest.raises(errors.DataFileNotFound, match=r"a\.parquet"):
-        load(spark, path)
+        load(spark, path).collect()
 
 
 @pytest.mark.classic
 def test_relations_that_are_kept_are_limited(spark: SparkSession, tmp_path: Path) -> None:
     for number in range(40):
-        load(spark, write_table(tmp_path / f"t{number}", [{"id": [number]}]))
+        path = write_table(tmp_path / f"t{number}", [{"id": [number]}])
+        snapshot = Snapshot.open(Table.at(path))
+        TableScan(spark, snapshot).frame_of(snapshot.files())
     assert len(KeptRelations.of(spark)) == 32
     assert rows(load(spark, str(tmp_path / "t0"))) == [(0,)]

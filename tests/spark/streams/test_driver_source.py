@@ -324,7 +324,7 @@ def test_a_spark_that_is_not_as_expected_is_planned_beside_the_driver(
     elif why == "no relation":
         monkeypatch.setattr(jvm_source, "_PACKAGES", ("org.apache.spark.sql.nowhere",))
     else:
-        monkeypatch.setattr(jvm_source, "_calls_back_in_one_thread", lambda spark: False)
+        monkeypatch.setattr(jvm_source, "calls_back_in_one_thread", lambda spark: False)
     _append(spark, path, 0)
     query = _drain(_stream(spark, path), tmp_path)
     assert "DeltaSource" not in query.recentProgress[0].sources[0].description

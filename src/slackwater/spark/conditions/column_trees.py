@@ -61,6 +61,19 @@ def read_condition(condition: Column) -> ConditionTree:
         raise ValueError("a condition that cannot be read") from error
 
 
+def read_expression(expression: Any) -> ConditionTree:
+    """Return the tree of an expression of Catalyst with resolved names, in a classic session.
+
+    Raises ValueError if the expression is unreadable.
+    """
+    from py4j.protocol import Py4JError
+
+    try:
+        return _tree(_nodes_of(expression))
+    except (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, RecursionError, Py4JError) as error:
+        raise ValueError("a condition that cannot be read") from error
+
+
 def has_variables(sql: str) -> bool:
     """Return whether Spark may substitute settings in the SQL text before parsing."""
     return "${" in sql
@@ -171,22 +184,30 @@ def _read_classic(column: Any) -> list[_Node]:
     try:
         context: Any = get_active_spark_context()
         converter = static_member(context, f"{_SQL}.classic.ColumnNodeToExpressionConverter$", "MODULE$")
-        patterns = f"{_SQL}.catalyst.trees.TreePattern"
-        # The JSON of these repeats parts or contains whole plans, so nested ones would grow without bound.
-        unfit = [static_member(context, patterns, kind)() for kind in ("CASE_WHEN", "PLAN_EXPRESSION")]
-        nodes: list[_Node] = []
-        pending = [converter.apply(column._jc.node())]
-        while pending:
-            expression = pending.pop()
-            if not any(expression.containsPattern(pattern) for pattern in unfit):
-                items = orjson.loads(expression.toJSON())
-                nodes += [_catalyst_node(expression, index, item) for index, item in enumerate(items)]
-                continue
-            operation, children = _junction(expression)
-            nodes.append(_Node(operation, len(children)))
-            pending.extend(reversed(children))
+        return _nodes_of(converter.apply(column._jc.node()))
     except (PySparkException, Py4JError) as error:
         raise ValueError("not a condition that Catalyst can read") from error
+
+
+def _nodes_of(root: Any) -> list[_Node]:
+    """Return the nodes of a Catalyst expression in prefix order."""
+    from pyspark.sql.utils import get_active_spark_context
+
+    context: Any = get_active_spark_context()
+    patterns = f"{_SQL}.catalyst.trees.TreePattern"
+    # The JSON of these repeats parts or contains whole plans, so nested ones would grow without bound.
+    unfit = [static_member(context, patterns, kind)() for kind in ("CASE_WHEN", "PLAN_EXPRESSION")]
+    nodes: list[_Node] = []
+    pending = [root]
+    while pending:
+        expression = pending.pop()
+        if not any(expression.containsPattern(pattern) for pattern in unfit):
+            items = orjson.loads(expression.toJSON())
+            nodes += [_catalyst_node(expression, index, item) for index, item in enumerate(items)]
+            continue
+        operation, children = _junction(expression)
+        nodes.append(_Node(operation, len(children)))
+        pending.extend(reversed(children))
     return nodes
 
 

@@ -23,7 +23,7 @@ from slackwater.stats.footer_bounds import SPARK_VERSION_KEY
 
 _MODES = ("spark.sql.parquet.datetimeRebaseModeInRead", "spark.sql.parquet.int96RebaseModeInRead")
 _GREGORIAN = "CORRECTED"
-_READ_AS_WRITTEN = {"datetimeRebaseMode": _GREGORIAN, "int96RebaseMode": _GREGORIAN}
+READ_AS_WRITTEN = {"datetimeRebaseMode": _GREGORIAN, "int96RebaseMode": _GREGORIAN}
 _T = TypeVar("_T")
 
 
@@ -45,7 +45,7 @@ def calendar_options(paths: Sequence[str], table: TableConfiguration) -> Mapping
     """Return options of Spark's reader for files of `table`, one part of the result of `by_calendar`."""
     # Early releases rewrote files of Spark to add field ids, and omitted the version.
     has_nested_ids = iceberg_compat.active_version(table) == 2
-    return _READ_AS_WRITTEN if has_nested_ids or pc.all(are_written_by_pyarrow(paths)).as_py() else {}
+    return READ_AS_WRITTEN if has_nested_ids or pc.all(are_written_by_pyarrow(paths)).as_py() else {}
 
 
 def by_calendar(spark: SparkSession, files: pa.Table) -> list[pa.Table]:

@@ -35,7 +35,7 @@ from slackwater.spark.storage.row_transport import require_known
 from slackwater.storage.existence import metas_of
 
 # Overrides the session's settings, because a table must not lose files silently.
-_EVERY_FILE = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
+EVERY_FILE = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
 # The class, because for the name "parquet" the session chooses between two readers
 # (`spark.sql.sources.useV1SourceList`). Only this reader reports each row's file.
 _PARQUET = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"
@@ -75,7 +75,7 @@ def read_files(
     with listing_on_driver(spark, len(paths) if locations.is_local else 0):
         try:
             asked = locations.spark_paths(paths[:1] if known else paths)
-            frame = read_paths(spark, reader.options(**_EVERY_FILE, **locations.reading).format(_PARQUET), asked)
+            frame = read_paths(spark, reader.options(**EVERY_FILE, **locations.reading).format(_PARQUET), asked)
         except AnalysisException as error:
             if is_missing_path(error):
                 missing = (error.getMessageParameters() or {}).get("path") or str(error).splitlines()[0]
@@ -104,7 +104,7 @@ def _known_files(spark: SparkSession, locations: DataLocations, paths: Sequence[
         if meta is None:
             raise DataFileNotFound(f"{locations.root}: {path} does not exist")
         if not meta.size_bytes:
-            raise _without_bytes(locations, path)
+            raise without_bytes(locations, path)
         locations.know(meta)
         found.append(KnownFile(locations.place(path), meta.size_bytes, meta.modified_ms))
     return found
@@ -196,12 +196,18 @@ def require_content(locations: DataLocations, paths: Sequence[str]) -> None:
         except FileNotFoundError as error:
             raise DataFileNotFound(f"{locations.root}: {path} does not exist") from error
         if not stat.S_ISREG(found.st_mode):
-            raise CorruptTable(f"{locations.root}: the log names {path}, which is not a file. Restore the file")
+            raise not_a_file(locations, path)
         if not found.st_size:
-            raise _without_bytes(locations, path)
+            raise without_bytes(locations, path)
 
 
-def _without_bytes(locations: DataLocations, path: str) -> CorruptTable:
+def not_a_file(locations: DataLocations, path: str) -> CorruptTable:
+    """Return the error for a path in the log that is not a file."""
+    return CorruptTable(f"{locations.root}: the log names {path}, which is not a file. Restore the file")
+
+
+def without_bytes(locations: DataLocations, path: str) -> CorruptTable:
+    """Return the error for an empty data file."""
     return CorruptTable(
         f"{locations.root}: the file {path}, which the log names, is empty: its writer's machine stopped before the "
         "bytes were on the disk, or the file was truncated. Restore the file, or remove it from the table"

@@ -65,8 +65,17 @@ class ReplannableScan(Protocol):
         """Return whether the files become known only while the frame is read, so that `files_for` cannot list them."""
         ...
 
+    @property
+    def defers_files(self) -> bool:
+        """Return whether Spark chooses the files when it plans a query, so that a frame lists no files."""
+        ...
+
     def files_for(self, predicate: Predicate | None) -> pa.Table:
         """Return the files that may hold a match for `predicate`."""
+        ...
+
+    def deferred_frame(self, predicate: Predicate) -> DataFrame:
+        """Return the rows of the files that may match `predicate`. Requires `defers_files`."""
         ...
 
     def frame_of(
@@ -100,8 +109,31 @@ def narrowing_frame(scan: ReplannableScan) -> DataFrame:
 
     With PyArrow, `select`, `selectExpr` and `count` read only the columns named by them and by earlier conditions.
     """
+    if scan.defers_files:
+        return _deferred(scan, (_Stage(scan.deferred_frame(Constant(True)), None),), Constant(True))
     files = scan.files_for(None)
     return _frame(scan, (_Stage(scan.frame_of(files), None),), Constant(True), files)
+
+
+def _deferred(scan: ReplannableScan, stages: tuple[_Stage, ...], predicate: Predicate) -> DataFrame:
+    """Return the frame of the last stage. Its `where` narrows the files that the frame may read."""
+
+    def narrow(condition: Any) -> DataFrame:
+        found = scan.predicate(condition)
+        both = And((predicate, found)) if columns_of(found) else predicate
+        renewed = stages if both is predicate else _restaged(stages, scan.deferred_frame(both))
+        stage = _Stage(plain_method(renewed[-1].frame, "filter")(condition), condition)
+        return _deferred(scan, (*renewed, stage), both)
+
+    def lessen(condition: str) -> DataFrame:
+        found = scan.predicate_of_text(condition)
+        both = And((predicate, found))
+        return _deferred(scan, (_Stage(scan.deferred_frame(both), None),), both)
+
+    frame = with_methods(stages[-1].frame, {"filter": narrow, "where": narrow})
+    if len(stages) == 1:
+        frame.__dict__[_LESSEN] = lessen
+    return frame
 
 
 def replans_on_select(frame: DataFrame) -> bool:
@@ -190,7 +222,12 @@ def _planned_anew(
     predicate: Predicate,
     needed: frozenset[str] | None = None,
 ) -> tuple[_Stage, ...]:
-    renewed = [_Stage(same_columns(stages[0].frame, scan.frame_of(files, needed, predicate)), None)]
+    return _restaged(stages, scan.frame_of(files, needed, predicate))
+
+
+def _restaged(stages: Sequence[_Stage], first: DataFrame) -> tuple[_Stage, ...]:
+    """Return the stages over another frame of the table's rows."""
+    renewed = [_Stage(same_columns(stages[0].frame, first), None)]
     for stage in stages[1:]:
         filtered = plain_method(renewed[-1].frame, "filter")(stage.condition)
         renewed.append(_Stage(same_plan(stage.frame, filtered), stage.condition))

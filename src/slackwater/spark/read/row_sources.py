@@ -20,8 +20,9 @@ from slackwater.protocol.features.column_mapping import ID
 from slackwater.protocol.schema.schema import StructField, StructType
 from slackwater.scan.deletion_vectors import load_deletion_vectors
 from slackwater.scan.snapshot import Snapshot
+from slackwater.spark.jvm.file_index import FileListing, relation_of_index
 from slackwater.spark.parquet import field_ids
-from slackwater.spark.parquet.rebase_modes import calendar_options
+from slackwater.spark.parquet.rebase_modes import READ_AS_WRITTEN, calendar_options
 from slackwater.spark.read.arrow_rows import ArrowFiles, arrow_rows
 from slackwater.spark.read.deleted_rows import deleted_rows, without_deleted_rows
 from slackwater.spark.read.file_columns import (
@@ -34,7 +35,7 @@ from slackwater.spark.read.file_columns import (
     uniform_constants,
     with_file_constants,
 )
-from slackwater.spark.read.file_relations import KeptRelations, read_files, require_content
+from slackwater.spark.read.file_relations import EVERY_FILE, KeptRelations, read_files, require_content
 from slackwater.spark.session.classic_connect import frame_of_relation, is_connect, never_null, relation_of
 from slackwater.spark.session.types import NullabilityMode, to_spark_schema
 from slackwater.spark.storage.locations import DataLocations, verify_urls
@@ -96,14 +97,6 @@ class RowSource(Protocol):
         ...
 
     @property
-    def planned_of(self) -> Sequence[str]:
-        """Further columns of the file table needed by the source.
-
-        Path, partition values and deletion vector are always present.
-        """
-        ...
-
-    @property
     def not_null(self) -> NullabilityMode:
         """The parts of a schema that this source can declare not nullable to Spark."""
         ...
@@ -158,7 +151,6 @@ class SparkRowSource(_Files):
     """Spark's own reader in the JVM. It sees the plan, but not the deletion vectors."""
 
     by_arrow = False
-    planned_of = ()
 
     @property
     def not_null(self) -> NullabilityMode:
@@ -200,6 +192,12 @@ class SparkRowSource(_Files):
         words = deleted_rows(self.snapshot.store, found.numbers, vectors, self.allow_outside_root)
         return without_deleted_rows(self.spark, found.frame, words, found.number)
 
+    def deferred(self, files: FileListing, schema: spark_types.StructType) -> DataFrame:
+        """Return the rows of files chosen when Spark plans a query: the columns `schema`, and the partition columns."""
+        self.require_shared()
+        options = {**EVERY_FILE, **READ_AS_WRITTEN, **self.locations.reading}
+        return frame_of_relation(self.spark, relation_of_index(self.spark, files, schema, options))
+
     def _relation(
         self,
         paths: Sequence[str],
@@ -236,7 +234,6 @@ class ArrowRowSource(_Files):
     """PyArrow readers on the executors. They skip deleted rows, and do not see the plan."""
 
     by_arrow = True
-    planned_of = ("size",)
     # Only columns, because Spark compares nested types with the batches, and Arrow reads nested fields as nullable.
     not_null = NullabilityMode.COLUMNS
 

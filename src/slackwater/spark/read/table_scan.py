@@ -30,10 +30,15 @@ from slackwater.protocol.schema.schema import VOID, StructField, StructType, as_
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.conditions.aliases import predicate_without_alias, under_alias
 from slackwater.spark.conditions.predicates import predicate_of
+from slackwater.spark.hadoop.store import HadoopStore
+from slackwater.spark.jvm.file_index import accepts_file_indexes
+from slackwater.spark.jvm.local_rows import accepts_later_rows
 from slackwater.spark.parquet import field_ids
-from slackwater.spark.parquet.rebase_modes import by_calendar
+from slackwater.spark.parquet.rebase_modes import by_calendar, rebases_unmarked_files
 from slackwater.spark.parquet.type_support import validate_types
 from slackwater.spark.read.bucketed_planning import plan_distributed, should_distribute
+from slackwater.spark.read.deferred_files import DeferredFiles, DeferredVectorFiles, numbered
+from slackwater.spark.read.deleted_rows import LaterWords, without_deleted_rows
 from slackwater.spark.read.file_columns import (
     FILE,
     ROW,
@@ -177,6 +182,63 @@ class TableScan:
         is_strict = self.options.says_not_null and not self.by_arrow and is_connect(self.spark)
         return with_known_schema(frame, self._strict_schema) if is_strict and self._has_not_null else frame
 
+    @cached_property
+    def defers_files(self) -> bool:
+        """True if Spark chooses the files when it plans a query, with the filters of the query.
+
+        Otherwise the files of a frame are chosen when the frame is made.
+        """
+        return (
+            isinstance(self._source, SparkRowSource)
+            and not self.finds_files_later
+            and not self.options.row_tracking
+            and not isinstance(self.snapshot.store, HadoopStore)
+            and accepts_file_indexes(self.spark)
+            and accepts_later_rows(self.spark)
+            and not rebases_unmarked_files(self.spark)
+        )
+
+    def deferred_frame(self, predicate: Predicate) -> DataFrame:
+        """Return all live rows of the files that may match `predicate`. Requires `defers_files`."""
+        # Raises for an invalid option now, not in the first query.
+        _ = self._distributed
+        parts = [self._deferred_part(DeferredFiles, predicate)]
+        if self._has_vectors:
+            parts.append(self._deferred_part(DeferredVectorFiles, predicate))
+        return reduce(DataFrame.unionAll, parts)
+
+    @cached_property
+    def _has_vectors(self) -> bool:
+        if not self.snapshot.configuration.supports("deletionVectors"):
+            return False
+        vectors = self.snapshot.live_files(["deletionVector"])["deletionVector"]
+        return bool(vectors.null_count < len(vectors))
+
+    def _deferred_part(self, kind: type[DeferredFiles], predicate: Predicate) -> DataFrame:
+        mode, partition_columns = self.snapshot.column_mapping_mode, self.snapshot.metadata.partition_columns
+        data = tuple(c for c in self.columns if c.name not in partition_columns and self._is_read(c))
+        partitions = tuple(self._partition_field(name) for name in partition_columns)
+        typed = to_spark_schema(physical_schema(StructType(partitions), mode), not_null=self._not_null)
+        files = kind(self, predicate, partitions, typed)
+        source = self._source
+        if not isinstance(source, SparkRowSource):
+            raise TypeError("executors with PyArrow read listed files")
+        frame = source.deferred(files, self._read_schema(data, ()))
+        if isinstance(files, DeferredVectorFiles):
+            frame, number = numbered(frame)
+            words = LaterWords(files.identity, files.words)
+            frame = without_deleted_rows(self.spark, frame, words, number, size=files.chunk_size)
+        native = dict(zip(partition_columns, typed.names, strict=True))
+        columns = [self._expression(c, mode, native, {}) for c in self.columns]
+        return self._selected(frame, columns)
+
+    @property
+    def identity(self) -> str:
+        """Text that is equal for two scans exactly if they read the same version of the same table in the same way."""
+        snapshot = self.snapshot
+        version = f"{snapshot.metadata.id} {snapshot.version} {id(snapshot.table.branch)}"
+        return f"{type(self).__name__} {snapshot.store.root_url} {version} {self.zone}"
+
     def located(self, files: pa.Table, predicate: Predicate | None = None, in_order: bool = False) -> AddressedRows:
         """Return all live rows of `files` with their ADDRESS. Row tracking adds KEPT_ROW_ID and KEPT_COMMIT_VERSION.
 
@@ -292,7 +354,7 @@ class TableScan:
     @property
     def _columns(self) -> list[str]:
         tracking = ["baseRowId", "defaultRowCommitVersion"] if self.options.row_tracking else []
-        return ["path", "partitionValues", "deletionVector", *tracking, *self._source.planned_of]
+        return ["path", "partitionValues", "deletionVector", "size", *tracking]
 
     def predicate(self, condition: Any, alias: str | None = None) -> Predicate:
         """Return the predicate of `condition`, a Column or SQL text, for file pruning.
@@ -347,13 +409,16 @@ class TableScan:
         if located is not None:
             file = F.lit(None).cast("string").alias(FILE) if self.by_arrow else FILE
             return frame.select(*raw.columns, address_of(raw.number), file, ROW)
+        return self._selected(frame, raw.columns)
+
+    def _selected(self, frame: DataFrame, columns: Sequence[Column | str]) -> DataFrame:
         # Unchanged columns are not selected, because each named column costs a call into the JVM.
-        names = [column for column in raw.columns if isinstance(column, str)]
-        unchanged = len(names) == len(raw.columns) and names == [quoted(name) for name in frame.columns]
+        names = [column for column in columns if isinstance(column, str)]
+        unchanged = len(names) == len(columns) and names == [quoted(name) for name in frame.columns]
         if unchanged:
             # Through Connect the frame may be a bare relation of files: see `frame_of_relation`.
             return frame.select("*") if is_connect(self.spark) else frame
-        return frame.select(*raw.columns)
+        return frame.select(*columns)
 
     def raw_frame(
         self,

@@ -219,6 +219,12 @@ def java_class(spark: SparkSession | SparkContext, name: str) -> Any:
     return JavaClass(name, spark._jvm._gateway_client)  # type: ignore[union-attr]
 
 
+def new_array(spark: SparkSession, name: str, length: int) -> Any:
+    """Return a new array of the JVM for `length` elements of the class `name`."""
+    element = java_class(spark, "java.lang.Class").forName(name)
+    return java_class(spark, "java.lang.reflect.Array").newInstance(element, length)
+
+
 def static_member(spark: SparkSession | SparkContext, name: str, member: str) -> Any:
     """Return a static method, or a constant static value, of the JVM's class `name`. The result is cached."""
     return _static_member(spark._jvm._gateway_client, name, member)  # type: ignore[union-attr]

@@ -21,6 +21,7 @@ from slackwater.predicate.predicate import Predicate
 from slackwater.scan.file_pruning import plan
 from slackwater.scan.snapshot import physical_paths
 from slackwater.spark.hadoop.store import HadoopStore
+from slackwater.spark.jvm.callbacks import end_connection, without_traceback
 from slackwater.spark.read.table_scan import TableScan
 from slackwater.spark.session.classic_connect import empty_frame, java_class
 from slackwater.spark.storage.row_transport import uses_spark
@@ -30,11 +31,9 @@ from slackwater.spark.streams.jvm_source import (
     SOURCE,
     AskingQuery,
     as_streamed,
-    end_connection,
     frame_of_source,
     session_of_query,
     takes_sources,
-    without_traceback,
 )
 from slackwater.spark.streams.scan import StreamScan
 from slackwater.streams.offsets import SourceOffset

@@ -7,16 +7,14 @@ Source: Spark's `Source`, `StreamingExecutionRelation`, `MicroBatchExecution`, `
 
 from __future__ import annotations
 
-import functools
 import logging
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Iterator
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
-from typing_extensions import ParamSpec
 
-from slackwater.errors import SlackwaterError
+from slackwater.spark.jvm.callbacks import accept_callbacks, calls_back_in_one_thread
 from slackwater.spark.session.classic_connect import empty_frame, frame_of_plan, is_connect, java_class, scala_object
 from slackwater.spark.storage.shared_storage import share_seen_places
 
@@ -27,30 +25,12 @@ QUERY_ID = "sql.streaming.queryId"
 """The local property of a query's thread with the query's id."""
 
 _log = logging.getLogger(__name__)
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
 _RELATION = "_slackwater_stream_relation"
 _UNNAMED = "org.apache.spark.sql.catalyst.streaming.Unassigned"
 _PACKAGES = ("org.apache.spark.sql.execution.streaming.runtime", "org.apache.spark.sql.execution.streaming")
 _ARGUMENTS = ["SparkDataStream", "Seq", "Option"]
 _OF_SOURCES = ("StreamingExecutionRelation", "StreamingDataSourceV2ScanRelation")
 _ASKED_OF_QUERIES = frozenset({"offsetLog", "commitLog", "logicalPlan"})
-
-
-def without_traceback(method: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Return `method`, a callback for the JVM, with errors of this package raised without a traceback.
-
-    Py4J sends errors to the JVM with their traceback, but users look for the message.
-    """
-
-    @functools.wraps(method)
-    def call(*args: _P.args, **kwargs: _P.kwargs) -> _T:
-        try:
-            return method(*args, **kwargs)
-        except SlackwaterError as error:
-            raise error.with_traceback(None) from None
-
-    return call
 
 
 def takes_sources(spark: SparkSession, source: type) -> bool:
@@ -69,7 +49,7 @@ def takes_sources(spark: SparkSession, source: type) -> bool:
 
 def _relation(spark: SparkSession, source: type) -> tuple[str, bool]:
     """Return the class of source relations, and whether they have names. Raises for an unexpected release of Spark."""
-    if not _calls_back_in_one_thread(spark):
+    if not calls_back_in_one_thread(spark):
         raise LookupError("calls of Python do not come in the thread that made them")
     asked = {name for interface in (SOURCE, AVAILABLE_NOW, METRICS) for name in _methods(spark, interface)}
     if strange := [name for name in asked if not hasattr(source, name)]:
@@ -90,12 +70,6 @@ def _relation(spark: SparkSession, source: type) -> tuple[str, bool]:
     raise LookupError("there are no relations of sources")
 
 
-def _calls_back_in_one_thread(spark: SparkSession) -> bool:
-    from py4j.clientserver import ClientServer
-
-    return isinstance(spark.sparkContext._gateway, ClientServer)
-
-
 def _class(spark: SparkSession, name: str) -> Any:
     return java_class(spark, "java.lang.Class").forName(name)
 
@@ -107,9 +81,7 @@ def _methods(spark: SparkSession, name: str) -> set[str]:
 
 def frame_of_source(spark: SparkSession, source: Any, schema: StructType) -> DataFrame:
     """Return the stream of `source`, with batches of this schema. Requires `takes_sources`."""
-    from pyspark.java_gateway import ensure_callback_server_started
-
-    ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
+    accept_callbacks(spark)
     name, is_named = spark.sparkContext.__dict__[_RELATION]
     output = empty_frame(spark, schema)._jdf.queryExecution().analyzed().output()
     nothing = java_class(spark, "scala.Option").empty()
@@ -160,32 +132,6 @@ def session_of_query(spark: SparkSession) -> SparkSession:
         RDD.toDF = kept  # type: ignore[method-assign]
     share_seen_places(spark, session)
     return session
-
-
-class _Ended:
-    """The stream of a connection with an end of file for each reader."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-
-    def readline(self) -> bytes:
-        return b""
-
-    def close(self) -> None:
-        self._stream.close()
-
-
-def end_connection(spark: SparkSession) -> None:
-    """Close the connection of this thread's calls from the JVM, after the reply to the current call.
-
-    Py4J retains one connection per JVM thread, even after the thread's end. Each query would leak a Python thread and a
-    file descriptor.
-    """
-    gateway: Any = spark.sparkContext._gateway
-    connection = gateway._gateway_client.get_thread_connection()
-    # A connection opened by Python belongs to a caller that waits for this reply, so it must stay open.
-    if connection is not None and not getattr(connection, "initiated_from_client", True):
-        connection.stream = _Ended(connection.stream)
 
 
 class AskingQuery:

@@ -1,0 +1,1 @@
+"""The JVM of a classic session: calls from the JVM into Python."""

@@ -1,0 +1,306 @@
+"""Files of a scan that are chosen when Spark plans a query, with the query's filters.
+
+Source: delta-protocol.md "Data Files", "Partition Value Serialization"; docs/architecture.md "The life of a read".
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as spark_types
+
+from slackwater.errors import DataFileNotFound, UnsupportedFeature
+from slackwater.predicate.predicate import And, Constant, Not, Or, Predicate, Unprunable
+from slackwater.protocol.actions.partition_values import parse_partition_column
+from slackwater.protocol.actions.paths import is_absolute
+from slackwater.protocol.features.column_mapping import ID, physical_name, physical_schema
+from slackwater.protocol.schema.schema import StructField
+from slackwater.scan.snapshot import Snapshot
+from slackwater.spark.conditions.column_trees import read_expression
+from slackwater.spark.conditions.predicates import predicate_of_tree
+from slackwater.spark.jvm.file_index import ListedFile, Partitions, file_status
+from slackwater.spark.parquet import field_ids
+from slackwater.spark.read.deleted_rows import ChunkSize, deleted_rows
+from slackwater.spark.read.file_columns import ROW
+from slackwater.spark.read.file_relations import not_a_file, without_bytes
+from slackwater.spark.session.settings import session_zone
+from slackwater.spark.storage.locations import DataLocations
+from slackwater.storage.existence import metas_of
+
+_NUMBER = "__slackwater_number"
+_SHIFT, _MASK = 21, (1 << 32) - 1
+# Files of a frame that a query's filters do not prune again.
+_FEW = 16
+# A guess, to choose the size of chunks.
+_LEAST_BYTES_OF_A_ROW = 8
+
+
+class DeferredScan(Protocol):
+    """The scan of a `DeferredFiles`."""
+
+    @property
+    def spark(self) -> SparkSession: ...
+
+    @property
+    def snapshot(self) -> Snapshot: ...
+
+    @property
+    def locations(self) -> DataLocations: ...
+
+    @property
+    def zone(self) -> str: ...
+
+    @property
+    def follows_outside(self) -> bool: ...
+
+    @property
+    def identity(self) -> str:
+        """Text that is equal for two scans exactly if they read the same version of the same table in the same way."""
+        ...
+
+    def files_for(self, predicate: Predicate | None) -> pa.Table:
+        """Return the files that may hold a match for `predicate`."""
+        ...
+
+
+@dataclass(frozen=True)
+class DeferredFiles:
+    """The files of `scan` that may match `predicate`: those with a deletion vector, or those without one."""
+
+    scan: DeferredScan
+    predicate: Predicate
+    partition_columns: tuple[StructField, ...]
+    partition_schema: spark_types.StructType
+    have_vectors: bool = False
+
+    @property
+    def root(self) -> str:
+        return _qualified(self.scan.locations.root)
+
+    @cached_property
+    def identity(self) -> str:
+        return f"{self.scan.identity} {self.predicate!r} {self.have_vectors}"
+
+    @property
+    def size_bytes(self) -> int:
+        return int(pc.sum(self._files["size"]).as_py() or 0)
+
+    @cached_property
+    def _files(self) -> pa.Table:
+        return self._part(self.scan.files_for(self.predicate))
+
+    def paths(self, filters: Sequence[Any]) -> pa.Table:
+        if self.predicate != Constant(True) and len(self._files) <= _FEW:
+            # Reading these files costs less than the statistics of all files.
+            return self._files
+        return self._part(self.scan.files_for(And((self.predicate, *self._predicates(filters)))))
+
+    def partitions(self, files: pa.Table) -> Partitions:
+        mode = self.scan.snapshot.column_mapping_mode
+        values = files["partitionValues"].combine_chunks()
+        of_file: npt.NDArray[np.int64] = np.zeros(len(files), np.int64)
+        texts = [pc.map_lookup(values, physical_name(column, mode), "first") for column in self.partition_columns]
+        for text in texts:
+            codes = text.dictionary_encode(null_encoding="encode").indices.to_numpy(zero_copy_only=False)
+            of_file = np.unique(of_file * (int(codes.max(initial=0)) + 1) + codes, return_inverse=True)[1]
+        _, first, of_file = np.unique(of_file, return_index=True, return_inverse=True)
+        chosen = pa.array(first)
+        typed = [
+            parse_partition_column(text.take(chosen), column.type, self.scan.zone)
+            for text, column in zip(texts, self.partition_columns, strict=True)
+        ]
+        return Partitions(pa.table(typed, names=self.partition_schema.names), of_file)
+
+    def listed(self, files: pa.Table) -> list[ListedFile]:
+        """Return `files` with their sizes and times in the store.
+
+        The sizes in the log are not used, because Spark would silently skip the end of a longer file.
+
+        Raises:
+            DataFileNotFound: If a file is missing.
+            CorruptTable: If a path is not a file, or a file is empty.
+            UnsupportedFeature: If Hadoop cannot open a path.
+        """
+        locations, snapshot = self.scan.locations, self.scan.snapshot
+        paths = locations.relatives(files["path"].to_pylist())
+        if (path := locations.unreadable(paths)) is not None:
+            raise UnsupportedFeature(
+                f"{path}: Hadoop, the file reader of Spark, cannot open a path with a colon and one of {{ }} [ ] * ? "
+                "\\. Move the table's directory to a path without these characters"
+            )
+        found = [_on_disk(self.scan, path) for path in paths] if locations.is_local else _in_store(self.scan, paths)
+        if snapshot.column_mapping_mode == ID:
+            field_ids.require_field_ids(snapshot.store, paths)
+        return found
+
+    def urls(self) -> list[str]:
+        locations = self.scan.locations
+        return locations.metadata_urls(locations.relatives(self._files["path"].to_pylist()))
+
+    def _part(self, files: pa.Table) -> pa.Table:
+        vectors = files["deletionVector"]
+        if self.have_vectors:
+            return files.filter(pc.is_valid(vectors))
+        return files.filter(pc.is_null(vectors)) if vectors.null_count < len(files) else files
+
+    def _predicates(self, filters: Sequence[Any]) -> list[Predicate]:
+        """Return predicates of Spark's expressions over the columns of the relation, by the table's column names."""
+        scan = self.scan
+        if not filters or session_zone(scan.spark) != scan.zone:
+            return []
+        mode = scan.snapshot.column_mapping_mode
+        schema, names = physical_schema(scan.snapshot.schema, mode), self._display_paths
+        found = []
+        for each in filters:
+            try:
+                tree = read_expression(each)
+            except ValueError:
+                continue
+            found.append(_renamed(predicate_of_tree(tree, schema, scan.zone), names))
+        return found
+
+    @cached_property
+    def _display_paths(self) -> Mapping[tuple[str, ...], tuple[str, ...]]:
+        return {physical: display for display, physical in self.scan.snapshot.physical_paths.items()}
+
+
+@dataclass(frozen=True)
+class DeferredVectorFiles(DeferredFiles):
+    """The files with a deletion vector. Each file has a number that Spark computes from constants of the file.
+
+    Spark's reader reports the size and the modification time of a file at no cost per row, unlike its path. If two
+    files have the same number, the index reports another time for one of them.
+    """
+
+    have_vectors: bool = True
+    _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
+
+    def listed(self, files: pa.Table) -> list[ListedFile]:
+        known = self._listed_by_path
+        return [known[path] for path in files["path"].to_pylist()]
+
+    def words(self) -> pa.Table:
+        """Return the deleted rows in the form of `words_table`, by number of the file."""
+        files = self._files
+        numbers = [_number(self._listed_by_path[path]) for path in files["path"].to_pylist()]
+        store, outside = self.scan.snapshot.store, self.scan.follows_outside
+        return deleted_rows(store, numbers, files["deletionVector"].to_pylist(), outside, self.chunk_size)
+
+    @cached_property
+    def chunk_size(self) -> ChunkSize:
+        """The size of the chunks of `words`."""
+        files = self._files
+        deleted = pc.struct_field(files["deletionVector"], "cardinality").to_numpy()
+        rows = files["size"].to_numpy() // _LEAST_BYTES_OF_A_ROW
+        return ChunkSize.fitting(deleted, np.maximum(deleted, rows))
+
+    @property
+    def _listed_by_path(self) -> Mapping[str, ListedFile]:
+        with self._lock:
+            return self._listed_once
+
+    @cached_property
+    def _listed_once(self) -> Mapping[str, ListedFile]:
+        found: dict[str, ListedFile] = {}
+        taken: set[int] = set()
+        for path, file in zip(self._files["path"].to_pylist(), super().listed(self._files), strict=True):
+            distinct = file
+            while (number := _number(distinct)) in taken:
+                distinct = replace(distinct, modified_ms=distinct.modified_ms + 1)
+            taken.add(number)
+            found[path] = distinct
+        return found
+
+
+def numbered(frame: DataFrame) -> tuple[DataFrame, Column]:
+    """Return `frame` of a `DeferredVectorFiles` with ROW, and the number of each row's file."""
+    metadata = frame.metadataColumn("_metadata")
+    micros = F.unix_micros(metadata.getField("file_modification_time"))
+    number = metadata.getField("file_size").bitwiseXOR(micros).bitwiseXOR(F.shiftright(micros, _SHIFT))
+    frame = frame.select("*", metadata.getField("row_index").alias(ROW), number.bitwiseAND(_MASK).alias(_NUMBER))
+    return frame, F.col(_NUMBER)
+
+
+def _number(file: ListedFile) -> int:
+    micros = file.modified_ms * 1000
+    return (file.size_bytes ^ micros ^ micros >> _SHIFT) & _MASK
+
+
+def _renamed(predicate: Predicate, names: Mapping[tuple[str, ...], tuple[str, ...]]) -> Predicate:
+    """Return a predicate over physical names as a predicate over display names."""
+    if isinstance(predicate, (And, Or)):
+        return replace(predicate, children=tuple(_renamed(child, names) for child in predicate.children))
+    if isinstance(predicate, Not):
+        return Not(_renamed(predicate.child, names))
+    if isinstance(predicate, (Constant, Unprunable)):
+        return predicate
+    return replace(predicate, column=names.get(predicate.column, predicate.column))
+
+
+def _on_disk(scan: DeferredScan, path: str) -> ListedFile:
+    place = scan.locations.place(path)
+    if "://" in place:
+        return _by_hadoop(scan, path)
+    try:
+        status = os.stat(place)  # noqa: PTH116  (a Path costs more than the call, for thousands of files)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise _missing(scan, path) from error
+    if not stat.S_ISREG(status.st_mode):
+        raise not_a_file(scan.locations, path)
+    if not status.st_size:
+        raise without_bytes(scan.locations, path)
+    return ListedFile(_qualified(place), status.st_size, status.st_mtime_ns // 1_000_000)
+
+
+def _in_store(scan: DeferredScan, paths: Sequence[str]) -> list[ListedFile]:
+    locations = scan.locations
+    metas = iter(metas_of(locations.store, [path for path in paths if not is_absolute(path)]))
+    found = []
+    for path in paths:
+        if is_absolute(path):
+            found.append(_by_hadoop(scan, path))
+            continue
+        meta = next(metas)
+        if meta is None:
+            raise _missing(scan, path)
+        if not meta.size_bytes:
+            raise without_bytes(locations, path)
+        locations.know(meta)
+        found.append(ListedFile(locations.place(path), meta.size_bytes, meta.modified_ms))
+    return found
+
+
+def _by_hadoop(scan: DeferredScan, path: str) -> ListedFile:
+    """Return a file outside the table's store, found with Spark's own access to it."""
+    place = scan.locations.place(path)
+    status = file_status(scan.spark, place)
+    if status is None:
+        raise _missing(scan, path)
+    if not status.isFile():
+        raise not_a_file(scan.locations, path)
+    if not status.getLen():
+        raise without_bytes(scan.locations, path)
+    return ListedFile(place, int(status.getLen()), int(status.getModificationTime()))
+
+
+def _missing(scan: DeferredScan, path: str) -> DataFileNotFound:
+    return DataFileNotFound(
+        f"{scan.snapshot.store.root_url}: version {scan.snapshot.version} names a data file that does not "
+        f"exist: {path}. VACUUM may have deleted the file. Restore it, or read a version without it"
+    )
+
+
+def _qualified(place: str) -> str:
+    return place if "://" in place else f"file:{place}"
