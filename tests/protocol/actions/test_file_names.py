@@ -1,5 +1,6 @@
 import json
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ VERSIONS = st.integers(0, 2**63 - 1)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
-def test_names_are_told_apart_as_other_engines_do(case):
+def test_names_are_told_apart_as_other_engines_do(case: dict[str, str]) -> None:
     parsed = parse_log_file(case["name"])
     assert (parsed and parsed.kind) == KINDS[case["kind"]]
     if parsed:
@@ -35,18 +36,18 @@ def test_names_are_told_apart_as_other_engines_do(case):
         assert parsed.version == int(case["name"][:20])
 
 
-def test_a_multipart_checkpoint_tells_its_part_and_their_number():
+def test_a_multipart_checkpoint_tells_its_part_and_their_number() -> None:
     name = "00000000000000000008.checkpoint.0000000002.0000000003.parquet"
     assert parse_log_file(name) == LogFile(LogFileKind.CHECKPOINT_MULTIPART, 8, name, part=2, num_parts=3)
 
 
-def test_a_compacted_file_tells_its_range_and_must_not_run_backwards():
+def test_a_compacted_file_tells_its_range_and_must_not_run_backwards() -> None:
     name = "00000000000000000004.00000000000000000006.compacted.json"
     assert parse_log_file(name) == LogFile(LogFileKind.COMPACTED, 4, name, end_version=6)
     assert parse_log_file("00000000000000000006.00000000000000000004.compacted.json") is None
 
 
-def test_a_staged_commit_lies_in_its_own_directory():
+def test_a_staged_commit_lies_in_its_own_directory() -> None:
     name = f"_commits/00000000000000000007.{ANY_UUID}.json"
     assert parse_log_file(name) == LogFile(LogFileKind.STAGED_COMMIT, 7, name, uuid=str(ANY_UUID))
     assert parse_log_file("_commits/00000000000000000007.json") is None
@@ -54,13 +55,13 @@ def test_a_staged_commit_lies_in_its_own_directory():
 
 
 @pytest.mark.parametrize("name", ["\u0660" * 20 + ".json", "00000000000000000001.json\n", "", "/", "x" * 1000])
-def test_names_that_only_look_like_commits_are_not_commits(name):
+def test_names_that_only_look_like_commits_are_not_commits(name: str) -> None:
     parsed = parse_log_file(name)
     assert parsed is None or parsed.kind is LogFileKind.OTHER
 
 
 @given(VERSIONS, st.uuids())
-def test_built_names_are_parsed_back(version, unique):
+def test_built_names_are_parsed_back(version: int, unique: uuid.UUID) -> None:
     names = {
         file_names.commit_name(version): LogFileKind.COMMIT,
         file_names.crc_name(version): LogFileKind.CRC,
@@ -77,12 +78,12 @@ def test_built_names_are_parsed_back(version, unique):
 
 
 @given(VERSIONS, VERSIONS)
-def test_names_sort_as_versions_do(one, other):
+def test_names_sort_as_versions_do(one: int, other: int) -> None:
     assert (file_names.commit_name(one) < file_names.commit_name(other)) == (one < other)
 
 
 @given(st.text(max_size=60))
-def test_no_name_makes_parsing_fail(name):
+def test_no_name_makes_parsing_fail(name: str) -> None:
     parsed = parse_log_file(name)
     assert parsed is None or parsed.version >= 0
 
@@ -97,6 +98,6 @@ def test_no_name_makes_parsing_fail(name):
         lambda: file_names.staged_commit_name(1, "no-uuid"),
     ],
 )
-def test_names_that_cannot_be_are_not_built(build):
+def test_names_that_cannot_be_are_not_built(build: Callable[[], str]) -> None:
     with pytest.raises(InvalidArgument):
         build()

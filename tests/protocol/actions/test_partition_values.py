@@ -4,6 +4,7 @@ import math
 import re
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
@@ -21,11 +22,11 @@ from slackwater.protocol.actions.partition_values import (
     serialize_partition_value,
 )
 from slackwater.protocol.schema import schema
-from slackwater.protocol.schema.schema import ArrayType, DecimalType, PrimitiveType, to_arrow_type
+from slackwater.protocol.schema.schema import ArrayType, DataType, DecimalType, PrimitiveType, to_arrow_type
 
 VECTORS = json.loads((Path(__file__).parents[2] / "data/vectors/partition_values.json").read_text())
 UTC = dt.timezone.utc
-NAMES = {
+NAMES: dict[str, DataType] = {
     "INT": schema.INTEGER,
     "BIGINT": schema.LONG,
     "TINYINT": schema.BYTE,
@@ -40,7 +41,7 @@ NAMES = {
     "STRING or BINARY": schema.BINARY,
 }
 TYPES = [*(PrimitiveType(name) for name in sorted(schema.PRIMITIVE_NAMES)), DecimalType(10, 2)]
-VALUES = {
+VALUES: dict[DataType, st.SearchStrategy[Any]] = {
     schema.LONG: st.integers(-(2**63), 2**63 - 1),
     schema.BYTE: st.integers(-128, 127),
     schema.DOUBLE: st.floats(allow_nan=False),
@@ -55,18 +56,20 @@ VALUES = {
 }
 
 
-def text_of(row):
+def text_of(row: dict[str, Any]) -> str | None:
     """The partition value that a row of the table of observations shows; None for null."""
     shown = row["partitionValues"].rstrip("*")
-    return json.loads(re.sub(r"\\u\{(\w+)\}", r"\\u\1", shown))
+    text: str | None = json.loads(re.sub(r"\\u\{(\w+)\}", r"\\u\1", shown))
+    return text
 
 
-def readable(row):
-    return row["partitionValues"].startswith('"') or row["partitionValues"] == "null"
+def readable(row: dict[str, Any]) -> bool:
+    shown: str = row["partitionValues"]
+    return shown.startswith('"') or shown == "null"
 
 
 @pytest.mark.parametrize("row", [r for r in VECTORS["rows"] if readable(r)], ids=lambda r: f"{r['row']}-{r['type']}")
-def test_values_that_engines_write_are_read_and_written_back(row):
+def test_values_that_engines_write_are_read_and_written_back(row: dict[str, Any]) -> None:
     data_type, text = NAMES[row["type"]], text_of(row)
     value = parse_partition_value(text, data_type)
     assert (value is None) == (text is None)
@@ -76,7 +79,7 @@ def test_values_that_engines_write_are_read_and_written_back(row):
 
 
 @pytest.mark.parametrize("data_type", TYPES, ids=str)
-def test_null_and_the_empty_string_are_null_for_every_type(data_type):
+def test_null_and_the_empty_string_are_null_for_every_type(data_type: DataType) -> None:
     parsed = parse_partition_column(pa.array([None, "", None]), data_type)
     assert parsed.type == to_arrow_type(data_type)
     assert parsed.to_pylist() == [None, None, None]
@@ -111,11 +114,11 @@ def test_null_and_the_empty_string_are_null_for_every_type(data_type):
         ("1970-01-01 00:00:00.1234567", schema.TIMESTAMP_NTZ, dt.datetime(1970, 1, 1, microsecond=123_456)),
     ],
 )
-def test_forms_of_values(text, data_type, value):
+def test_forms_of_values(text: str, data_type: DataType, value: Any) -> None:
     assert parse_partition_value(text, data_type) == value
 
 
-def test_a_value_that_is_not_a_number_is_read():
+def test_a_value_that_is_not_a_number_is_read() -> None:
     assert math.isnan(parse_partition_value("NaN", schema.DOUBLE))
 
 
@@ -136,14 +139,14 @@ def test_a_value_that_is_not_a_number_is_read():
         ("9999-07-01 12:00:00", "Europe/Berlin", "9999-07-01T10:00:00"),
     ],
 )
-def test_a_timestamp_is_local_unless_it_tells_its_offset(text, zone, utc):
+def test_a_timestamp_is_local_unless_it_tells_its_offset(text: str, zone: str | None, utc: str) -> None:
     assert parse_partition_value(text, schema.TIMESTAMP, zone) == dt.datetime.fromisoformat(utc).replace(tzinfo=UTC)
 
 
 @given(
     st.datetimes(dt.datetime(1900, 1, 1), dt.datetime(9999, 12, 30)), st.sampled_from(["Europe/Paris", "Asia/Kolkata"])
 )
-def test_local_times_become_the_instants_that_python_gives(wall, zone):
+def test_local_times_become_the_instants_that_python_gives(wall: dt.datetime, zone: str) -> None:
     parsed = parse_partition_value(wall.isoformat(sep=" "), schema.TIMESTAMP, zone)
     assert parsed == wall.replace(tzinfo=ZoneInfo(zone)).astimezone(UTC)
 
@@ -174,21 +177,21 @@ def test_local_times_become_the_instants_that_python_gives(wall, zone):
         ("x", schema.VOID),
     ],
 )
-def test_a_text_that_is_no_value_is_named_with_its_type(text, data_type):
+def test_a_text_that_is_no_value_is_named_with_its_type(text: str, data_type: DataType) -> None:
     with pytest.raises(CorruptLog) as raised:
         parse_partition_column(pa.array(["", text, None]), data_type)
     assert repr(text) in str(raised.value)
     assert str(data_type) in str(raised.value)
 
 
-def test_years_of_five_digits_have_the_summer_times_of_their_zone():
+def test_years_of_five_digits_have_the_summer_times_of_their_zone() -> None:
     texts = ["2048-07-01 12:00:00", "12048-07-01 12:00:00", "2048-01-01 12:00:00"]
     found = parse_partition_column(pa.array(texts), schema.TIMESTAMP, "America/New_York").cast(pa.int64()).to_pylist()
     noons = parse_partition_column(pa.array(texts), schema.TIMESTAMP_NTZ).cast(pa.int64()).to_pylist()
     assert [(a - b) // 3_600_000_000 for a, b in zip(found, noons, strict=True)] == [4, 4, 5]
 
 
-def test_types_and_zones_that_cannot_be_are_refused():
+def test_types_and_zones_that_cannot_be_are_refused() -> None:
     with pytest.raises(InvalidArgument, match="array<long>"):
         parse_partition_value("1", ArrayType(schema.LONG))
     for zone in ("Mars/Olympus", "+25:00", "5"):
@@ -196,14 +199,14 @@ def test_types_and_zones_that_cannot_be_are_refused():
             parse_partition_value("2024-01-01 00:00:00", schema.TIMESTAMP, zone)
 
 
-def test_dates_beyond_python_stay_dates_in_arrow():
+def test_dates_beyond_python_stay_dates_in_arrow() -> None:
     assert parse_partition_column(pa.array(["+10000-01-01"]), schema.DATE).cast(pa.int32()).to_pylist() == [2_932_897]
     with pytest.raises(UnsupportedFeature, match="10000"):
         parse_partition_value("10000-01-01", schema.DATE)
 
 
 @pytest.mark.parametrize("data_type", [schema.STRING, schema.INTEGER], ids=str)
-def test_chunks_and_dictionaries_are_read_in_their_order(data_type):
+def test_chunks_and_dictionaries_are_read_in_their_order(data_type: DataType) -> None:
     texts = ["2", None, "1", "2", ""]
     expected = parse_partition_column(pa.array(texts), data_type).to_pylist()
     assert [value and int(value) for value in expected] == [2, None, 1, 2, None]
@@ -220,9 +223,9 @@ def test_chunks_and_dictionaries_are_read_in_their_order(data_type):
 
 
 @pytest.mark.parametrize("data_type", VALUES, ids=str)
-def test_values_round_trip_through_their_text(data_type):
+def test_values_round_trip_through_their_text(data_type: DataType) -> None:
     @given(VALUES[data_type])
-    def check(value):
+    def check(value: Any) -> None:
         text = serialize_partition_value(value, data_type)
         assert parse_partition_value(text, data_type, "Asia/Tokyo") == value
 
@@ -254,7 +257,7 @@ def test_values_round_trip_through_their_text(data_type):
         ),
     ],
 )
-def test_values_are_written_as_the_protocol_and_spark_do(value, data_type, text):
+def test_values_are_written_as_the_protocol_and_spark_do(value: Any, data_type: DataType, text: str | None) -> None:
     assert serialize_partition_value(value, data_type) == text
 
 
@@ -279,32 +282,32 @@ def test_values_are_written_as_the_protocol_and_spark_do(value, data_type, text)
         ([1], ArrayType(schema.LONG)),
     ],
 )
-def test_a_value_that_the_type_does_not_hold_is_not_written(value, data_type):
+def test_a_value_that_the_type_does_not_hold_is_not_written(value: Any, data_type: DataType) -> None:
     with pytest.raises(InvalidArgument, match="is not a value of the partition column type"):
         serialize_partition_value(value, data_type)
 
 
 @pytest.mark.parametrize(("text", "escaped"), VECTORS["escape_partition_value"])
-def test_directory_names_escape_what_spark_escapes(text, escaped):
+def test_directory_names_escape_what_spark_escapes(text: str, escaped: str) -> None:
     assert hive_escape(text) == escaped
     assert hive_unescape(escaped) == text
 
 
-def test_exactly_the_ascii_characters_of_spark_are_escaped():
+def test_exactly_the_ascii_characters_of_spark_are_escaped() -> None:
     assert [c for c in range(128) if hive_escape(chr(c)) != chr(c)] == VECTORS["escaped_ascii"]
 
 
-def test_a_percent_sign_that_escapes_nothing_stays():
+def test_a_percent_sign_that_escapes_nothing_stays() -> None:
     assert hive_unescape("100%") == "100%"
     assert hive_unescape("%zz%2") == "%zz%2"
     assert hive_unescape("%2f") == "/"
 
 
 @given(st.text())
-def test_escaping_is_undone(text):
+def test_escaping_is_undone(text: str) -> None:
     assert hive_unescape(hive_escape(text)) == text
 
 
 @pytest.mark.parametrize("case", VECTORS["build_path"], ids=lambda case: case["path"])
-def test_directories_are_named_as_other_engines_name_them(case):
+def test_directories_are_named_as_other_engines_name_them(case: dict[str, Any]) -> None:
     assert hive_directory([(name, text) for name, text in case["columns"]]) == case["path"]
