@@ -14,7 +14,7 @@ from pathlib import Path
 from PIL import Image
 
 from slackwater import AddFile
-from slackwater.html.element import element
+from slackwater.html.element import Markup, element
 from slackwater.html.page import page
 from slackwater.lake.lake import LogLake
 from slackwater.lake.transaction import LogTransaction
@@ -41,7 +41,7 @@ def add(tx: LogTransaction, name: str, day: str | None, rows: int) -> None:
     log.commit("WRITE", {"mode": "Append"}, user_name="ann")
 
 
-def cards(root: Path) -> list[object]:
+def cards(root: Path) -> list[Markup]:
     lake = LogLake.open(root)
     orders = schema(
         ("order_id", "long", {"comment": "given by the shop"}),
@@ -59,12 +59,12 @@ def cards(root: Path) -> list[object]:
         tx.snapshot("stock")
         add(tx, "orders", "2026-11-24", 77)
         tx.current_date()
-        shown = [snapshot_card(lake.snapshot("orders"), "DeltaTable", "orders", commits=3), *map(_made, (lake, tx))]
+        shown = [snapshot_card(lake.snapshot("orders"), "DeltaTable", "orders", commits=3), _made(lake), _made(tx)]
     lake.close()
     return shown
 
 
-def _made(thing: LogLake | LogTransaction) -> object:
+def _made(thing: LogLake | LogTransaction) -> Markup:
     return thing._card()
 
 

@@ -14,6 +14,7 @@ OLDEST_JAVA = 17
 
 
 def java_version():
+    # type: () -> int | None
     """The major version of the Java that Spark will start, or None where there is none."""
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
@@ -27,6 +28,7 @@ def java_version():
 
 
 def fault():
+    # type: () -> str | None
     """What is missing, as one sentence with the remedy, or None."""
     if sys.version_info < OLDEST_PYTHON:
         return (

@@ -3,6 +3,8 @@
 Usage: commit_title.py FILE, as Git's hook `commit-msg` calls it. Exit code 1 and a sentence if the title breaks a rule.
 """
 
+from __future__ import annotations
+
 import re
 import sys
 
@@ -11,7 +13,7 @@ LONGEST = 72
 _TITLE = re.compile(rf"(?:{'|'.join(TYPES)})(?:\([a-z0-9_./-]+\))?!?: [^A-Z\s].*[^.\s]")
 
 
-def problem(title):
+def problem(title: str) -> str | None:
     """What is wrong with a title, or None."""
     if title.startswith(("Merge ", "fixup! ", "squash! ")):
         return None
@@ -24,7 +26,7 @@ def problem(title):
     return None
 
 
-def main():
+def main() -> int:
     with open(sys.argv[1], encoding="utf-8") as file:
         title = file.readline().rstrip("\n")
     found = problem(title)

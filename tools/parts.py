@@ -5,14 +5,18 @@ begun in the order given; what a part prints is shown when it ends, without the 
 that fails stops no other one beside it, and makes the whole fail; what failed is said once more at the end, in short.
 """
 
+from __future__ import annotations
+
 import contextlib
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable, Sequence
 
 AT_ONCE = 2
 PATIENCE_S = 20
@@ -25,7 +29,7 @@ FAILURES_SHOWN = 200
 class Part:
     """One target of the Makefile, running or ended."""
 
-    def __init__(self, name):
+    def __init__(self, name: str) -> None:
         self.name = name
         self.output = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the part
         self.begun = time.monotonic()
@@ -37,9 +41,9 @@ class Part:
             start_new_session=True,
         )
         self.seconds = self.cpu_seconds = 0.0
-        self.code = None
+        self.code: int | None = None
 
-    def ended(self, status, usage):
+    def ended(self, status: int, usage: resource.struct_rusage) -> None:
         """Keep how it ended, and show what it printed."""
         self.seconds = time.monotonic() - self.begun
         self.cpu_seconds = usage.ru_utime + usage.ru_stime
@@ -47,7 +51,7 @@ class Part:
         self.process.returncode = self.code
         self.show()
 
-    def stop(self):
+    def stop(self) -> None:
         """End it with all that it started."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGINT)
@@ -57,12 +61,12 @@ class Part:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.show()
 
-    def lines(self):
+    def lines(self) -> list[str]:
         """What it printed so far."""
         self.output.seek(0)
         return self.output.read().decode("utf-8", "replace").splitlines()
 
-    def show(self):
+    def show(self) -> None:
         """Print its name and what it printed so far."""
         print("==== %s" % self.name)
         for line in self.lines():
@@ -71,9 +75,11 @@ class Part:
         sys.stdout.flush()
 
 
-def run(names):
+def run(names: Iterable[str]) -> list[Part]:
     """The parts of these names, all ended."""
-    waiting, running, done = list(names), {}, []
+    waiting = list(names)
+    running: dict[int, Part] = {}
+    done: list[Part] = []
     try:
         while waiting or running:
             while waiting and len(running) < AT_ONCE:
@@ -92,7 +98,7 @@ def run(names):
     return done
 
 
-def report(parts, seconds):
+def report(parts: Sequence[Part], seconds: float) -> None:
     """What failed; one line for each part: wall time, processor time of what it waited for, and whether it failed."""
     for part in parts:
         if part.code:
@@ -101,15 +107,16 @@ def report(parts, seconds):
                 print(line[:300])
     print("==== minutes (of processors)")
     for part in parts:
-        failed = "" if part.code == 0 else "  FAILED (%d)" % part.code
+        failed = "" if not part.code else "  FAILED (%d)" % part.code
         print("%5.1f (%5.1f)  %s%s" % (part.seconds / 60, part.cpu_seconds / 60, part.name, failed))
     print("%5.1f          in all" % (seconds / 60), flush=True)
 
 
-def main(words):
+def main(words: Sequence[str]) -> int:
     """0 where all parts ended well, else 1."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    begun, done = time.monotonic(), []
+    begun = time.monotonic()
+    done: list[Part] = []
     for group in " ".join(words).split(" -- "):
         if not any(part.code for part in done):
             done += run(group.split())

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-sys.path.insert(0, str(Path(__file__).parent))
-from diagrams import DRAWN, FENCE, name_of
+if TYPE_CHECKING:
+    from tools.diagrams import DRAWN, FENCE, name_of
+else:
+    sys.path.insert(0, str(Path(__file__).parent))
+    from diagrams import DRAWN, FENCE, name_of
 
 _LOADED = re.compile(r"""<(?:script|link|img|iframe|source)\b[^>]*?\b(?:src|href)=["']?(https?:)?//[^"'\s>]+""")
 

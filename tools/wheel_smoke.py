@@ -7,6 +7,8 @@ them, with every minor release of PySpark since 4.0; in both modes, and without 
 passed; exit code 1 where something did not.
 """
 
+from __future__ import annotations
+
 import argparse
 import itertools
 import os
@@ -15,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -31,7 +34,7 @@ PROGRAMS = {
 }
 
 
-def version_of(python):
+def version_of(python: str) -> str | None:
     """The `major.minor` of an interpreter, None where it does not run."""
     try:
         said = subprocess.run(
@@ -46,9 +49,9 @@ def version_of(python):
     return said.stdout.strip()
 
 
-def found_pythons():
+def found_pythons() -> dict[str, str]:
     """The interpreters of this machine by their version: those on the path, and pyenv's."""
-    found = {}
+    found: dict[str, str] = {}
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     for version in PYTHONS:
         named = [shutil.which("python" + version), *sorted(map(str, pyenv.glob(version + ".*/bin/python")))]
@@ -59,11 +62,15 @@ def found_pythons():
     return found
 
 
-def combinations(options):
+def combinations(options: argparse.Namespace) -> Iterator[tuple[str, str, str | None, str]]:
     """(python, version, pyspark, mode) of every environment to try."""
-    if options.python:
-        pythons = {version_of(path): path for path in options.python}
-    else:
+    pythons: dict[str, str] = {}
+    for path in options.python or ():
+        runs = version_of(path)
+        if runs is None:
+            raise SystemExit("%s: is not a Python that runs" % path)
+        pythons[runs] = path
+    if not options.python:
         pythons = found_pythons()
         missing = [version for version in PYTHONS if version not in pythons]
         if missing:
@@ -77,7 +84,7 @@ def combinations(options):
             yield path, version, spark, mode
 
 
-def environment(python, wheel, extra, spark, at):
+def environment(python: str, wheel: Path, extra: str, spark: str | None, at: Path) -> str:
     """A new virtual environment with the wheel and what its extra brings; its interpreter."""
     subprocess.run([python, "-m", "venv", str(at)], check=True)
     pip = [str(at / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
@@ -89,7 +96,7 @@ def environment(python, wheel, extra, spark, at):
     return pip[0]
 
 
-def megabytes(python):
+def megabytes(python: str) -> int:
     """The size of the environment's packages."""
     said = subprocess.run(
         [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
@@ -101,7 +108,7 @@ def megabytes(python):
     return int(du.stdout.split()[0])
 
 
-def tried(python, program, mode, place):
+def tried(python: str, program: str, mode: str, place: Path) -> tuple[bool, str]:
     """Whether the program passes in the environment, and what it printed."""
     # Nothing of this tree, nor of the caller's environment.
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "SPARK", "PYSPARK", "SLACKWATER"))}
@@ -113,8 +120,8 @@ def tried(python, program, mode, place):
     return done.returncode == 0, done.stdout if done.returncode == 0 else done.stdout + done.stderr[-4000:]
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--python", action="append", help="an interpreter; repeatable")
     parser.add_argument("--pyspark", action="append", help="a release, as 4.0 or 4.0.1; repeatable")
     parser.add_argument("--mode", action="append", choices=tuple(PROGRAMS), help="repeatable; all by default")
