@@ -16,8 +16,8 @@ from benchmarks.managed_work import TABLE, append_all, make_table, unbackfilled
 from benchmarks.scales import Scale
 from benchmarks.write_work import actions_of
 from benchmarks.writing import at_once, one_after_another, paths_of, race, require_all, started
-from slackwater import Snapshot
 from slackwater.lake.lake import LogLake
+from slackwater.scan.snapshot import Snapshot
 from tests.contract.postgres import PostgresServer
 
 _MODULE = "benchmarks.managed_work"

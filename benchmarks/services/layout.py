@@ -18,7 +18,8 @@ from pyspark.sql import SparkSession
 from benchmarks.dml_rivals import delta_spark
 from benchmarks.harness import Row, agree, interleaved, middle, timed
 from benchmarks.scales import Scale, once
-from slackwater import DeltaTable, Snapshot
+from slackwater import DeltaTable
+from slackwater.scan.snapshot import Snapshot
 from tests.interop.install_delta_spark import HOW_TO_INSTALL, find
 
 LAYOUT = ("compact", "z-order")

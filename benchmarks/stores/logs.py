@@ -14,8 +14,9 @@ from benchmarks.harness import Row, agree, best_fresh, interleaved, middle, time
 from benchmarks.reading import checkpointed, tiny
 from benchmarks.scales import Scale
 from benchmarks.stores.bucket import Bucket
-from slackwater import AddFile, Snapshot, Transaction
+from slackwater import AddFile, Transaction
 from slackwater.protocol.schema.schema import LONG, StructField, StructType
+from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.log_maintenance import checkpoint
 from tests.contract.s3_server import BUCKET, s3_server
 from tests.stores.proxy import Fault, FaultProxy, Request, fault_proxy

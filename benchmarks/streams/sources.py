@@ -21,7 +21,7 @@ from benchmarks.harness import Row, agree, interleaved, middle
 from benchmarks.log_tables import checkpointed_table
 from benchmarks.scales import Scale, once
 from benchmarks.streams import work as stream_work
-from slackwater import Snapshot
+from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.enable import enable
 from slackwater.spark.lake.lake import Lake
 from slackwater.spark.streams.multi_table_sink import stream

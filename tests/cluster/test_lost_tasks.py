@@ -13,7 +13,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from slackwater import DeltaTable, Snapshot
+from slackwater import DeltaTable
+from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.storage.row_transport import ROWS
 from tests.spark.written import data_files, listing, read, rows, save
 

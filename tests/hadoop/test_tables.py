@@ -12,8 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import slackwater
-from slackwater import DeltaTable, Lake, Snapshot
+from slackwater import DeltaTable, Lake
 from slackwater.errors import StorageError, StorageRefused, UnsupportedFeature
+from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.hadoop.file_system import HadoopFileSystem
 from slackwater.spark.hadoop.store import HadoopStore
 from slackwater.spark.storage.stores import table_at

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from slackwater import DeltaTable, Snapshot
+from slackwater import DeltaTable
 from slackwater.protocol.actions.file_names import commit_path
 from slackwater.protocol.actions.paths import canonical_path
+from slackwater.scan.snapshot import Snapshot
 
 from .delta_spark import DeltaSpark
 from .peers import PEERS, why_absent

@@ -185,7 +185,7 @@ def test_a_table_of_a_lake_that_is_closed_is_read_and_not_written(tmp_path: Path
         lake.create_log("t", ID)
         append(path, "a")
         owner_id = lake.owner.owner_id
-    found = slackwater.Snapshot.load(path)
+    found = Snapshot.load(path)
     assert found.version == 0
     with pytest.raises(CommitOwnerRequired, match=f"takes commits only from .*{owner_id}.*Open its lake first"):
         append(path, "b")
@@ -313,7 +313,7 @@ def test_a_table_that_is_handed_back_is_everybodys(lake: LogLake, tmp_path: Path
     append(path, "a")
     before = append(path, "b")
     lake.release("t")
-    after = slackwater.Snapshot.load(path)
+    after = Snapshot.load(path)
     assert (after.version, log_names(after.store, ".json")) == (3, [0, 1, 2, 3])
     assert ownership(after.configuration, "t") is None
     assert "managedCommit" not in (after.protocol.writer_features or ())

@@ -17,7 +17,7 @@ import pytest
 pytest.importorskip("httpx")
 pytest.importorskip("pydantic")
 
-from slackwater import Snapshot, Transaction
+from slackwater import Transaction
 from slackwater.errors import SlackwaterError
 from slackwater.lake.lake import LogLake
 from slackwater.log.table import Table
@@ -25,6 +25,7 @@ from slackwater.maintenance.convert import ConvertRequest, convert
 from slackwater.maintenance.restore import restore
 from slackwater.maintenance.vacuum import VacuumRequest, vacuum
 from slackwater.protocol.schema.schema import StructType
+from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.log_maintenance import checkpoint_newest
 from tests.people.mistakes import require_plain
 

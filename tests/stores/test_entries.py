@@ -14,9 +14,10 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 import slackwater
-from slackwater import AddFile, DeltaTable, Lake, Snapshot, Transaction
+from slackwater import AddFile, DeltaTable, Lake, Transaction
 from slackwater.cli.main import app
 from slackwater.errors import SlackwaterError
+from slackwater.scan.snapshot import Snapshot
 from slackwater.storage import open_store
 from tests.contract.s3_server import BUCKET
 from tests.stores.conftest import as_hadoop_says

@@ -14,7 +14,8 @@ from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
 import slackwater
-from slackwater import AddFile, Snapshot, Transaction
+from slackwater import AddFile, Transaction
+from slackwater.scan.snapshot import Snapshot
 from tests.contract.s3_server import BUCKET, s3_server
 from tests.stores.connector import bucket_of_connector, needs_connector, served
 from tests.stores.proxy import FaultProxy, fault_proxy

@@ -12,9 +12,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-import slackwater
 from slackwater import DeltaTable, Lake
 from slackwater.errors import StorageError
+from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.session.temporary_settings import with_settings
 from slackwater.spark.storage.stores import storage_options, table_at
 from tests.contract.owners import eventually
@@ -41,7 +41,7 @@ def data_files(spark: SparkSession, path: str) -> set[str]:
 
 
 def live_files(spark: SparkSession, path: str) -> set[str]:
-    files = slackwater.Snapshot.load(path, storage_options=storage_options(spark, path)).live_files(["path"])
+    files = Snapshot.load(path, storage_options=storage_options(spark, path)).live_files(["path"])
     return set(files["path"].to_pylist())
 
 

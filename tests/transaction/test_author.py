@@ -12,6 +12,7 @@ import slackwater
 from slackwater.lake.lake import LogLake
 from slackwater.log.table_detail import describe_history
 from slackwater.protocol.schema.schema import LONG, StructField, StructType
+from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.clock import USER_NAME_VARIABLE, Clock, CommitAuthor, system_user
 
 SCHEMA = StructType((StructField("id", LONG),))
@@ -24,7 +25,7 @@ def unset(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _who(path: Path) -> list[tuple[str | None, str | None]]:
-    return [(row["userId"], row["userName"]) for row in describe_history(slackwater.Snapshot.load(path))]
+    return [(row["userId"], row["userName"]) for row in describe_history(Snapshot.load(path))]
 
 
 def test_a_commit_is_of_the_user_of_the_process(tmp_path: Path) -> None:

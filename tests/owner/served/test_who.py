@@ -18,6 +18,7 @@ from slackwater.owner.embedded import EmbeddedOwner
 from slackwater.owner.served.http.access_log import log_to
 from slackwater.owner.served.tokens import Scope, Tokens
 from slackwater.protocol.schema.schema import LONG, StructField, StructType
+from slackwater.scan.snapshot import Snapshot
 from tests.owner.served.serving import served
 
 SCHEMA = StructType((StructField("id", LONG),))
@@ -93,7 +94,7 @@ def test_the_history_names_the_token_and_without_tokens_who_the_client_says(serv
     ]
     if serving.tokens:
         assert ids == {"loader"}
-        assert describe_history(slackwater.Snapshot.load(path))[0]["userName"] == "colleague"
+        assert describe_history(Snapshot.load(path))[0]["userName"] == "colleague"
 
 
 def test_the_log_has_table_version_and_transaction(log: io.StringIO, tmp_path: Path) -> None:

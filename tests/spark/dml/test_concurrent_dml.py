@@ -10,7 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import slackwater
-from slackwater import DeltaTable, Snapshot, errors
+from slackwater import DeltaTable, errors
+from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.dml.dml_command import DmlCommand
 from tests.spark.written import data_files, listing, read, rows
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from slackwater import DeltaTable, Snapshot
+from slackwater import DeltaTable
+from slackwater.scan.snapshot import Snapshot
 
 TRACKED = "delta.enableRowTracking"
 

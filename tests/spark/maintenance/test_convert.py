@@ -11,7 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import types as spark_types
 
-from slackwater import DeltaTable, Snapshot, errors
+from slackwater import DeltaTable, errors
+from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.maintenance import convert as service
 from tests.spark.written import read, rows
 

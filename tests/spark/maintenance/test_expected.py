@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from slackwater import DeltaTable, Snapshot
+from slackwater import DeltaTable
+from slackwater.scan.snapshot import Snapshot
 from slackwater.visualization.layout import Layout, layout_of
 from tests.spark.maintenance.rearranged import metrics
 

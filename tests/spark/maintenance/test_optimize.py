@@ -13,7 +13,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from slackwater import DeltaTable, Snapshot, errors
+from slackwater import DeltaTable, errors
+from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.maintenance.metrics import RESULT
 from slackwater.spark.maintenance.rewrite_command import RewriteCommand
 from tests.spark.changed import FEED, MAPPING, VECTORS, ids, info

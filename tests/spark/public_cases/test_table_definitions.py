@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from slackwater import DeltaTable, Snapshot
+from slackwater import DeltaTable
 from slackwater.errors import DataFileNotFound, InvalidArgument, InvariantViolationException, ValueDoesNotFit
 from slackwater.protocol.features.column_mapping import physical_name
 from slackwater.protocol.features.identity_columns import identity_columns
 from slackwater.protocol.features.row_tracking import high_water_mark
+from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.table.alteration import clustering_columns
 from tests.spark.written import actions, column, save, table_log
 

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 import slackwater
 from slackwater import DeltaTable, errors
+from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.session.classic_connect import is_connect
 from slackwater.spark.storage import row_transport as way_module
 from slackwater.spark.storage.row_transport import ROWS, RowTransport, choose_transport
@@ -247,7 +248,7 @@ def test_files_of_an_attempt_whose_word_never_came_are_nobodys(
     monkeypatch.setattr(arrow_files, "_writer", repeated)
     by_arrow.range(0, 10, 1, 2).write.format("delta").option("maxRecordsPerFile", "2").save(str(path))
     assert sorted(row.id for row in load(by_arrow, str(path)).collect()) == list(range(10))
-    named = slackwater.Snapshot.load(path).live_files(["path"])["path"].to_pylist()
+    named = Snapshot.load(path).live_files(["path"])["path"].to_pylist()
     assert sorted(file.relative_to(path).as_posix() for file in path.rglob("*.parquet")) == sorted(named)
 
 

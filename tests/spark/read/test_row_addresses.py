@@ -10,8 +10,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import slackwater
-from slackwater import DeltaTable, Snapshot
+from slackwater import DeltaTable
 from slackwater.log.files.file_actions import ADD_SCHEMA
+from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.read.row_addresses import AddressedRows, united
 from slackwater.spark.read.table_scan import TableScan
 from tests.spark.written import read, rows

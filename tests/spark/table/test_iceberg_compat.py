@@ -14,8 +14,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import types as spark_types
 
-from slackwater import DeltaTable, Snapshot, errors
+from slackwater import DeltaTable, errors
 from slackwater.protocol.schema.schema import StructField, parse_schema, walk_fields
+from slackwater.scan.snapshot import Snapshot
 from tests.spark.committed import actions, append, column_metadata, live_paths, read, rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.classic, pytest.mark.usefixtures("enabled")]

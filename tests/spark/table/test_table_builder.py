@@ -11,7 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import types as spark_types
 
-from slackwater import DeltaTable, DeltaTableBuilder, IdentityGenerator, Snapshot, errors
+from slackwater import DeltaTable, DeltaTableBuilder, IdentityGenerator, errors
+from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.table.alteration import clustering_columns
 from tests.spark.committed import actions, append, column_metadata, names_below, operation, rows
 

@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from slackwater import Snapshot, errors
+from slackwater import errors
+from slackwater.scan.snapshot import Snapshot
 from tests.spark.written import actions, data_files, listing, read, rows, save
 
 pytestmark = [pytest.mark.spark, pytest.mark.shared, pytest.mark.usefixtures("enabled")]
