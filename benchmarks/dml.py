@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -45,6 +45,9 @@ _VECTORS = {"delta.enableDeletionVectors": "true"}
 _FEED = {"delta.enableChangeDataFeed": "true"}
 
 
+Fact = Callable[[Path], Any]
+
+
 @dataclass(frozen=True)
 class _Side:
     """Work on a copy of `table` that says its seconds, and what the table is then seen to hold.
@@ -54,7 +57,7 @@ class _Side:
 
     table: Path
     work: Callable[[Path], float]
-    facts: Mapping[Callable[[Path], Any], Any] = field(default_factory=dict)
+    facts: Mapping[Fact, Any] = field(default_factory=dict)
     read: Callable[[SparkSession, str], DataFrame] = load
 
 
@@ -111,7 +114,7 @@ def delete(bench: _Bench) -> list[Row]:
     def by_hand(root: Path) -> float:
         return timed(lambda: _rewritten(bench.spark, root, before.schema, f"not ({condition})"))[0]
 
-    every_file = {rewritten_files: bench.scale.target_files}
+    every_file: dict[Fact, int] = {rewritten_files: bench.scale.target_files}
     sides = {
         "copying": _Side(targets.plain, ours, every_file),
         "marking": _Side(targets.with_properties("vectors", _VECTORS), ours, every_file),
@@ -147,16 +150,16 @@ def merge_narrow(bench: _Bench) -> list[Row]:
     narrow, wide = targets.narrow_source(), targets.upsert_source()
     touched = max(1, files // 20)
     # Of a small file, one row in a hundred may be none.
-    everywhere = {rewritten_files: files} if bench.scale.target_rows // files >= _SURELY_HIT else {}
+    everywhere: dict[Fact, int] = {rewritten_files: files} if bench.scale.target_rows // files >= _SURELY_HIT else {}
     sides = {
         "narrow": _Side(targets.plain, partial(bench.merge, source=narrow, updates=True), {rewritten_files: touched}),
         "wide": _Side(targets.plain, partial(bench.merge, source=wide, updates=True), everywhere),
     }
     expected = {"narrow": targets.upserted(narrow), "wide": targets.upserted(wide)}
-    seconds = bench.turns(sides, expected)
+    ours, rival = bench.turns(sides, expected).values()
     work = f"merge that touches {touched} of {files} files, sorted keys"
     against = "ours, as many source rows over all files"
-    return [Row("merge-narrow", work, against, *seconds.values(), 0.25, answers=tuple(expected.values()))]
+    return [Row("merge-narrow", work, against, ours, rival, 0.25, answers=tuple(expected.values()))]
 
 
 def merge_clustered(bench: _Bench) -> list[Row]:
@@ -164,15 +167,15 @@ def merge_clustered(bench: _Bench) -> list[Row]:
     targets, files = bench.targets, bench.scale.target_files
     source = targets.narrow_source()
     merge = partial(bench.merge, source=source, updates=True)
-    everywhere = {rewritten_files: files} if bench.scale.target_rows // files >= _SURELY_HIT else {}
+    everywhere: dict[Fact, int] = {rewritten_files: files} if bench.scale.target_rows // files >= _SURELY_HIT else {}
     sides = {
         "after": _Side(targets.clustered, merge, {lambda root: rewritten_files(root) <= files // 5: True}),
         "before": _Side(targets.shuffled, merge, everywhere),
     }
     answer = targets.upserted(source)
-    seconds = bench.turns(sides, dict.fromkeys(sides, answer))
+    ours, rival = bench.turns(sides, dict.fromkeys(sides, answer)).values()
     work = f"merge into {_table(bench)}: 1 % matched, 0.1 % new, keys of one range, after clustering by the key"
-    return [Row("merge-clustered", work, "ours, before", *seconds.values(), 0.3, answers=(answer, answer))]
+    return [Row("merge-clustered", work, "ours, before", ours, rival, 0.3, answers=(answer, answer))]
 
 
 def update_feed(bench: _Bench) -> list[Row]:
@@ -191,9 +194,9 @@ def update_feed(bench: _Bench) -> list[Row]:
     }
     new = {name: f"if({condition}, {value}, {name})" for name, value in values.items()}
     answer = answer_of(before.selectExpr(*(f"{new.get(name, name)} as {name}" for name in before.columns)))
-    seconds = bench.turns(sides, dict.fromkeys(sides, answer))
+    with_feed, without = bench.turns(sides, dict.fromkeys(sides, answer)).values()
     work = f"update 30 % of {_table(bench)}, change feed on"
-    return [Row("update-feed", work, "ours, without", *seconds.values(), 1.6, answers=(answer, answer))]
+    return [Row("update-feed", work, "ours, without", with_feed, without, 1.6, answers=(answer, answer))]
 
 
 DML = {
@@ -251,7 +254,7 @@ def _merge(bench: _Bench, case: str, work: str, source: Path, updates: bool, mar
 
 @contextmanager
 def _configured(spark: SparkSession) -> Iterator[None]:
-    before = {name: spark.conf.get(name) for name in SETTINGS}
+    before = {name: cast("str", spark.conf.get(name)) for name in SETTINGS}
     for name, value in SETTINGS.items():
         spark.conf.set(name, value)
     try:

@@ -71,6 +71,7 @@ def serve(works: Works, calls: Any, answers: Any) -> None:
     """Answer every line of `calls` by one line of `answers`."""
     for line in calls:
         request = json.loads(line)
+        answer: dict[str, Any]
         try:
             answer = {"seconds": works[request.pop("what", "merge")](**request)}
         except Exception as error:  # noqa: BLE001  (whatever it is, the one who asked shall know)

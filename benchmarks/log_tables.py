@@ -9,6 +9,7 @@ import json
 import random
 import uuid
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,7 +28,7 @@ SCHEMA = json.dumps(
     }
 )
 PROTOCOL = {"minReaderVersion": 1, "minWriterVersion": 2}
-METADATA = {
+METADATA: dict[str, Any] = {
     "id": "5fba94ed-9794-4965-ba6e-6ee3c0d22af9",
     "format": {"provider": "parquet", "options": {}},
     "schemaString": SCHEMA,

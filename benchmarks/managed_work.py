@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from benchmarks.harness import timed
 from benchmarks.log_tables import METADATA
@@ -24,8 +25,9 @@ from slackwater.lake.lake import LogLake
 from slackwater.owner.embedded import EmbeddedOwner
 from slackwater.owner.served.server import Binding, OwnerServer
 from slackwater.owner.state import table_stores as places
-from slackwater.storage.local_store import LocalObjectStore
-from slackwater.transaction.commit.transaction import CommitResult
+from slackwater.storage.open import open_store
+from slackwater.storage.store import ObjectStore
+from slackwater.transaction.commit_result import CommitResult
 
 TABLE = "t"
 
@@ -68,18 +70,14 @@ def slow_puts(delay_s: float) -> Iterator[None]:
     if not delay_s:
         yield
         return
-    fast = places.open_store
-    places.open_store = lambda *arguments: _Slow(fast(*arguments), delay_s)  # type: ignore[attr-defined]
-    try:
+    with patch.object(places, "open_store", lambda *arguments: _Slow(open_store(*arguments), delay_s)):
         yield
-    finally:
-        places.open_store = fast  # type: ignore[attr-defined]
 
 
 class _Slow:
     """A store whose puts take longer."""
 
-    def __init__(self, store: LocalObjectStore, delay_s: float) -> None:
+    def __init__(self, store: ObjectStore, delay_s: float) -> None:
         self._store = store
         self._delay_s = delay_s
 

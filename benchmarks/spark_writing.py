@@ -46,12 +46,12 @@ def append_small(spark: SparkSession, data: Path, scale: Scale) -> list[Row]:
         "plain": lambda: timed(lambda: frame.write.mode("append").parquet(str(plain)))[0],
     }
     found = interleaved(sides, 2 * scale.spark_repetitions, scale.spark_warmups)
-    seconds = [middle(found[side]) for side in sides]
+    ours_s, plain_s = (middle(found[side]) for side in sides)
     runs = 2 * scale.spark_repetitions + scale.spark_warmups
     answers = (_committed(ours, ()), _plain_files(plain))
     agree(*answers, (runs * SMALL_ROWS, runs))
     shutil.rmtree(root)
-    return [Row("append-small", f"append {SMALL_ROWS:,} rows", _PLAIN, *seconds, 1.5, answers=answers)]
+    return [Row("append-small", f"append {SMALL_ROWS:,} rows", _PLAIN, ours_s, plain_s, 1.5, answers=answers)]
 
 
 WRITING = {"append": append, "append-partitioned": append_partitioned, "append-small": append_small}
@@ -83,12 +83,12 @@ def _large(case: str, work: str, frame: DataFrame, by: list[str], data: Path, sc
     answers = tuple(agree(*(answer for _, answer, _ in runs)) for runs in found.values())
     agree(scale.rows, *(rows for rows, _ in answers))
     agree(*answers)
-    seconds = [middle([run[0] for run in runs]) for runs in found.values()]
+    ours_s, plain_s = (middle([run[0] for run in runs]) for runs in found.values())
     shutil.rmtree(root, ignore_errors=True)
     size = found["plain"][0][2] / 1e6
     against = f"{_PLAIN}, the same partitions" if by else _PLAIN
     note = f"{size:,.0f} MB in {answers[1][1]} files of plain Parquet"
-    return [Row(case, work, against, *seconds, 1.1, answers=answers, note=note)]
+    return [Row(case, work, against, ours_s, plain_s, 1.1, answers=answers, note=note)]
 
 
 def _ours(frame: DataFrame, by: list[str], root: Path) -> tuple[float, Answer, int]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from deltalake.transaction import AddAction
 
     from slackwater import Transaction
-    from slackwater.transaction.commit.transaction import CommitResult
+    from slackwater.transaction.commit_result import CommitResult
 
 Work = Callable[[], object]
 Append = Callable[[dict[str, Any]], object]

@@ -73,7 +73,7 @@ def writers(data: Path, scale: Scale) -> list[Row]:
     }  # fmt: skip
     # Each run starts its processes anew, so none is a warm-up for the next.
     found = interleaved(sides, (scale.log_repetitions + 1) // 2, 0)
-    seconds = {side: min(run[0] for run in runs) for side, runs in found.items()}
+    ours, rival = (min(run[0] for run in runs) for runs in found.values())
     landed = {side: [run[1] for run in runs] for side, runs in found.items()}
     agree(count, *landed["ours_appends"])
     return [
@@ -81,7 +81,8 @@ def writers(data: Path, scale: Scale) -> list[Row]:
             "writers",
             f"{scale.writers} processes × {scale.appends} appends on one table",
             "deltalake, same",
-            *seconds.values(),
+            ours,
+            rival,
             1.0,
             answers=(count, min(landed["deltalake_appends"])),
             note=f"ours: all {count} landed once in every run; deltalake: {landed['deltalake_appends']} landed once",
@@ -179,7 +180,7 @@ def _go(processes: list[subprocess.Popen[str]]) -> list[str]:
 def _expect(process: subprocess.Popen[str], line: str) -> None:
     found = _said(process)
     if found != line:
-        raise RuntimeError(f"a writer was to say {line!r} and said {found!r}: {process.args}")
+        raise RuntimeError(f"a writer was to say {line!r} and said {found!r}: {process.args!r}")
 
 
 def _said(process: subprocess.Popen[str]) -> str:

@@ -6,7 +6,7 @@ Both sides give a table of Arrow; deltalake's are `to_pyarrow_table`, and for fe
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -73,7 +73,7 @@ def _measured(read: Callable[[], pa.Table]) -> tuple[float, tuple[int, int]]:
 
 
 def _row(
-    case: str, work: str, against: str, sides: dict[str, Callable[[], tuple[float, tuple[int, int]]]], scale: Scale,
+    case: str, work: str, against: str, sides: Mapping[str, Callable[[], tuple[float, tuple[int, int]]]], scale: Scale,
     mark: float,
 ) -> Row:  # fmt: skip
     found = interleaved(sides, scale.spark_repetitions // 2 + 1, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -76,7 +76,7 @@ SERVICE_CASES = {"vacuum": vacuum_rows, "vacuum-lite": vacuum_lite_rows, "restor
 
 
 def _row(
-    case: str, work: str, against: str, sides: dict[str, Callable[[], tuple[float, int]]], scale: Scale, mark: float
+    case: str, work: str, against: str, sides: Mapping[str, Callable[[], tuple[float, int]]], scale: Scale, mark: float
 ) -> Row:
     found = interleaved(sides, scale.service_repetitions, _WARMUPS if scale.service_repetitions > 1 else 0)
     answers = tuple(agree(*(answer for _, answer in runs)) for runs in found.values())

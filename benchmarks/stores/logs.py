@@ -35,8 +35,8 @@ def open_large(data: Path, scale: Scale) -> list[Row]:
             newest = Snapshot.load(bucket.url(place.name))
             checkpoint(newest, newest.timestamp_ms)
         works = ["ours_paths", "deltalake_paths"]
-        urls = [bucket.url(place.name, "s3") for place in (table, small)]
-        ours, rival = best_fresh(works, *urls, scale.log_repetitions).values()
+        whole, warm_up = (bucket.url(place.name, "s3") for place in (table, small))
+        ours, rival = best_fresh(works, whole, warm_up, scale.log_repetitions).values()
     work = f"open and list paths in S3: a checkpoint of about {scale.checkpoint_files:,} files"
     answers = (ours["answer"], rival["answer"])
     return [

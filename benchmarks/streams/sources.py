@@ -47,8 +47,9 @@ def measure_sources(
     with ExitStack() as running:
         installation = find()
         program = Path(stream_work.__file__)
-        needs_rival = installation is not None and any(case != "stream-tables" for case in cases)
-        rival = running.enter_context(delta_spark(installation, settings, program)) if needs_rival else None
+        rival = None
+        if installation is not None and any(case != "stream-tables" for case in cases):
+            rival = running.enter_context(delta_spark(installation, settings, program))
         return [_CASES[name](spark, name, data / "streams", scale, rival) for name in cases]
 
 

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import SparkSession
 
 SCHEMA = "id BIGINT, name STRING, value DOUBLE"
@@ -35,8 +37,8 @@ def drained(spark: SparkSession, table: str, checkpoint: str, condition: str, co
     """The rows of a table for which `condition` is true, read as a stream, with these columns; the time of it all."""
     start = time.perf_counter()
     stream = spark.readStream.format("delta").load(table).where(condition)
-    query = (stream.select(*columns) if columns else stream).writeStream.format("noop")
-    query = query.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+    writer = (stream.select(*columns) if columns else stream).writeStream.format("noop")
+    query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
     query.awaitTermination()
     seconds = time.perf_counter() - start
     return {"seconds": seconds, "rows": sum(progress["numInputRows"] for progress in query.recentProgress)}
@@ -46,8 +48,8 @@ def first_offset(spark: SparkSession, table: str, checkpoint: str) -> dict[str, 
     """One micro-batch of one file of a table: the time until it is there."""
     start = time.perf_counter()
     stream = spark.readStream.format("delta").option("maxFilesPerTrigger", 1).load(table)
-    query = stream.writeStream.foreachBatch(lambda *_: None)
-    query = query.option("checkpointLocation", checkpoint).start()
+    writer = stream.writeStream.foreachBatch(lambda *_: None)
+    query = writer.option("checkpointLocation", checkpoint).start()
     while not list(Path(checkpoint, "commits").glob("0")):
         if query.exception() is not None:
             raise RuntimeError(str(query.exception()))
@@ -57,7 +59,11 @@ def first_offset(spark: SparkSession, table: str, checkpoint: str) -> dict[str, 
     return {"seconds": seconds, "rows": 1}
 
 
-WORKS = {"streamed": streamed, "drained": drained, "first_offset": first_offset}
+WORKS: dict[str, Callable[..., dict[str, Any]]] = {
+    "streamed": streamed,
+    "drained": drained,
+    "first_offset": first_offset,
+}
 
 
 def _session(settings: dict[str, str]) -> SparkSession:
