@@ -23,7 +23,7 @@ from slackwater.owner.state.clock import OwnerClock
 from slackwater.protocol.actions.files import AddFile
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.local_store import LocalObjectStore
-from slackwater.transaction.commit.transaction import CommitResult
+from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.table.public_transaction import Transaction
 
 # Children of a process that has loaded everything: they begin at once.

@@ -50,7 +50,7 @@ def edges_of(recorded: RecordedHistory, reads: Mapping[int, Sequence[ExternalRea
         edges.extend(Edge(before, after, "ww", item) for before, after in itertools.pairwise(chain) if before != after)
     for reader, seen in reads.items():
         for item, length, is_absent in seen:
-            order = orders.get(item, ())
+            order = orders.get(item, [])
             before, after = length - 1, length
             while before >= 0 and order[before] < 0:
                 before -= 1

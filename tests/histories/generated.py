@@ -38,7 +38,7 @@ class _Run:
     logs: dict[str, dict[int, int]] = field(default_factory=dict)
     commits: list[tuple[int, int, dict[Item, Values]]] = field(default_factory=list)
     busy_until: list[int] = field(default_factory=list)
-    values: itertools.count = field(default_factory=itertools.count)
+    values: itertools.count[int] = field(default_factory=itertools.count)
     transactions: list[Transaction] = field(default_factory=list)
     batches: dict[str, int] = field(default_factory=lambda: {"query0": 0, "query1": 0})
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple
+from typing import NamedTuple, final
 
 
 class Item(NamedTuple):
@@ -33,6 +33,7 @@ class Outcome(Enum):
     UNKNOWN = "unknown"
 
 
+@final
 @dataclass(frozen=True, slots=True)
 class Append:
     """`value` goes to the end of the list of `item`; no other append to that item has the same value."""
@@ -41,6 +42,7 @@ class Append:
     value: Hashable
 
 
+@final
 @dataclass(frozen=True, slots=True)
 class Read:
     """The list of one item as it was seen, in its order, the transaction's own appends included."""
@@ -49,6 +51,7 @@ class Read:
     values: Values
 
 
+@final
 @dataclass(frozen=True, slots=True)
 class TableRead:
     """A read of a whole table: a key that is missing in `lists` was read as the empty list."""
@@ -57,6 +60,7 @@ class TableRead:
     lists: Lists
 
 
+@final
 @dataclass(frozen=True, slots=True)
 class PartitionRead:
     """A read of a whole partition: a key that is missing in `lists` was read as the empty list."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import NamedTuple
 
 from tests.histories.history import Append, Item, Operation, Outcome, Read, TableRead, Transaction, Values
@@ -53,7 +53,7 @@ def reads_of_others(
     transaction = recorded.transactions[number]
     final = recorded.final
     own_places = _places_of_own(recorded, transaction)
-    own: dict[Item, list] = {}
+    own: dict[Item, list[Hashable]] = {}
     first: dict[Item, Values] = {}
     reads: list[ExternalRead] = []
     for operation in transaction.operations:
@@ -109,7 +109,7 @@ def _places_of_own(recorded: RecordedHistory, transaction: Transaction) -> dict[
 def _answers(
     recorded: RecordedHistory,
     operation: Operation,
-    own: dict[Item, list],
+    own: dict[Item, list[Hashable]],
     transaction: Transaction,
     violations: list[Violation],
 ) -> Iterator[tuple[Item, Values, bool]]:
@@ -133,7 +133,9 @@ def _answers(
             yield item, (), True
 
 
-def _without_own(transaction: Transaction, item: Item, seen: Values, mine: list, violations: list[Violation]) -> Values:
+def _without_own(
+    transaction: Transaction, item: Item, seen: Values, mine: list[Hashable], violations: list[Violation]
+) -> Values:
     if seen[-len(mine) :] == tuple(mine):
         return seen[: -len(mine)]
     message = f"{transaction.id} appended {_list(mine)} to {shown(item)} and then read {_list(seen)}."
@@ -203,5 +205,5 @@ def _aborted(recorded: RecordedHistory, item: Item, value: object, writer: int, 
     return Violation(Kind.ABORTED_READ, (transaction.id,), message)
 
 
-def _list(values: Values | list) -> str:
+def _list(values: Values | list[Hashable]) -> str:
     return f"[{', '.join(map(repr, values))}]"

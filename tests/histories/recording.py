@@ -299,7 +299,7 @@ class _Settling:
 
     def _ordered(self, item: Item, values: Sequence[str]) -> Values:
         """Values as they were read; those of many files in the order that the log gives them."""
-        if not item.key.startswith(BLIND):
+        if not str(item.key).startswith(BLIND):
             return tuple(values)
         places = self._places.get(item, {})
         return tuple(sorted(values, key=lambda value: (places.get(value, len(places)), value)))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator
+from typing import cast
 
 from tests.histories.history import AsOf, Item, Values
 from tests.histories.integrity import unsound_list
@@ -36,6 +37,7 @@ def _stamps_of(recorded: RecordedHistory, item: Item) -> list[int] | None:
 
 
 def _wrong_lists(recorded: RecordedHistory, answer: AsOf, stamps: dict[Item, list[int] | None]) -> Iterator[Violation]:
+    known_ms = recorded.timestamps_ms
     for item in {**recorded.final, **answer.lists}:
         found = answer.lists.get(item, ())
         if answer.tables is not None and item[0] not in answer.tables:
@@ -44,19 +46,19 @@ def _wrong_lists(recorded: RecordedHistory, answer: AsOf, stamps: dict[Item, lis
         if rising is not None:
             if found == recorded.final[item][: bisect_right(rising, answer.at_ms)]:
                 continue
-            loose: Sequence = ()
+            loose: Collection[Hashable] = ()
         else:
             loose = _without_timestamp(recorded, item)
         expected = tuple(
             value
             for value in recorded.final.get(item, ())
-            if value not in loose and recorded.timestamps_ms[recorded.writers[item][value]] <= answer.at_ms
+            if value not in loose and cast("int", known_ms[recorded.writers[item][value]]) <= answer.at_ms
         )
         if tuple(value for value in found if value not in loose) != expected or len(set(found)) != len(found):
             yield _wrong(recorded, answer, item, found, expected)
 
 
-def _without_timestamp(recorded: RecordedHistory, item: Item) -> set:
+def _without_timestamp(recorded: RecordedHistory, item: Item) -> set[Hashable]:
     """The values of a list that may be in a time slice or not, for all that is known."""
     writers, stamps = recorded.writers.get(item, {}), recorded.timestamps_ms
     unstamped = {value for value, writer in writers.items() if stamps[writer] is None and recorded.counts[writer]}

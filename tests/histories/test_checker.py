@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import assume, given
@@ -13,7 +14,19 @@ from hypothesis import strategies as st
 
 from tests.histories.checker import check, dependencies, require_clean
 from tests.histories.generated import clean_history
-from tests.histories.history import Append, History, Item, Outcome, PartitionRead, Read, TableRead, Transaction, Values
+from tests.histories.history import (
+    Append,
+    Batch,
+    History,
+    Item,
+    Operation,
+    Outcome,
+    PartitionRead,
+    Read,
+    TableRead,
+    Transaction,
+    Values,
+)
 from tests.histories.violations import Kind
 
 SEEDS = st.integers(0, 2**32)
@@ -133,6 +146,7 @@ def miss_a_key(history: History, random: Random) -> History | None:
         return None
     reader, at, item = random.choice(choices)
     read = reader.operations[at]
+    assert isinstance(read, TableRead | PartitionRead)
     lists = {key: values for key, values in read.lists.items() if key != item}
     return _with(history, _with_operation(reader, at, replace(read, lists=lists)))
 
@@ -157,9 +171,7 @@ def ask_for_another_day(history: History, random: Random) -> History | None:
 def begin_after_a_later_one(history: History, random: Random) -> History | None:
     stamped = [t for t in _committed(history) if t.commit_timestamp_ms is not None]
     pairs = [
-        (one, later)
-        for one, later in itertools.permutations(stamped, 2)
-        if one.commit_timestamp_ms < later.commit_timestamp_ms
+        (one, later) for one, later in itertools.permutations(stamped, 2) if _timestamp_ms(one) < _timestamp_ms(later)
     ]
     if not pairs:
         return None
@@ -172,7 +184,7 @@ def begin_at_a_later_time(history: History, random: Random) -> History | None:
     if not stamped:
         return None
     one = random.choice(stamped)
-    return _with(history, replace(one, owner_time_ms=one.commit_timestamp_ms + 1))
+    return _with(history, replace(one, owner_time_ms=_timestamp_ms(one) + 1))
 
 
 def carry_another_timestamp_in_one_table(history: History, random: Random) -> History | None:
@@ -180,7 +192,7 @@ def carry_another_timestamp_in_one_table(history: History, random: Random) -> Hi
     if not commits:
         return None
     one, table = random.choice(commits)
-    log = {**history.logs[table], one.versions[table]: one.commit_timestamp_ms + random.choice([-1, 1])}
+    log = {**history.logs[table], one.versions[table]: _timestamp_ms(one) + random.choice([-1, 1])}
     return replace(history, logs={**history.logs, table: log})
 
 
@@ -240,7 +252,7 @@ def slice_what_is_later(history: History, random: Random) -> History | None:
 def lose_a_batch(history: History, random: Random) -> History | None:
     batches = _landed_batches(history)
     known = {stream.query: stream.done for stream in history.streams}
-    done = [one for one in batches if one.batch.number in known[one.batch.query]]
+    done = [one for one in batches if _batch(one).number in known[_batch(one).query]]
     return _with(history, replace(random.choice(done), batch=None)) if done else None
 
 
@@ -256,7 +268,7 @@ def swap_batches(history: History, random: Random) -> History | None:
     pairs = [
         (one, other)
         for one, other in itertools.permutations(_landed_batches(history), 2)
-        if one.batch.query == other.batch.query and None not in (one.commit_timestamp_ms, other.commit_timestamp_ms)
+        if _batch(one).query == _batch(other).query and None not in (one.commit_timestamp_ms, other.commit_timestamp_ms)
     ]
     if not pairs:
         return None
@@ -306,6 +318,7 @@ def test_a_spoilt_history_is_found_out(spoil: Spoil, seed: int, count: int) -> N
     random = Random(seed)  # noqa: S311
     spoilt = spoil(clean_history(random, count, keys=2), random)
     assume(spoilt is not None)
+    assert spoilt is not None
     violations = check(spoilt)
     assert violations
     for violation in violations:
@@ -330,7 +343,9 @@ def small_histories(draw: st.DrawFn) -> History:
         final[item] = draw(st.permutations(values))
     transactions = []
     for number, (writes, reads) in enumerate(plans):
-        operations: list = [Read(item, tuple(final[item][: draw(st.integers(0, len(final[item])))])) for item in reads]
+        operations: list[Operation] = [
+            Read(item, tuple(final[item][: draw(st.integers(0, len(final[item])))])) for item in reads
+        ]
         operations += [Append(item, value) for item, value in writes]
         transactions.append(
             Transaction(
@@ -343,7 +358,7 @@ def small_histories(draw: st.DrawFn) -> History:
 
 @given(small_histories())
 def test_clean_is_what_running_in_timestamp_order_gives(history: History) -> None:
-    in_order = sorted(history.transactions, key=lambda transaction: transaction.commit_timestamp_ms)
+    in_order = sorted(history.transactions, key=_timestamp_ms)
     assert (check(history) == ()) == _is_serial(history, in_order)
 
 
@@ -370,7 +385,12 @@ def test_a_record_that_contradicts_itself_is_no_history(spoil: str, message: str
     x = Item("a", None, "x")
     one = Transaction("t1", "c", 0, 0, 1, Outcome.COMMITTED, (Append(x, 1),))
     other = Transaction("t2", "c", 1, 2, 3, Outcome.UNKNOWN, (Append(x, 2),))
-    other = replace(other, **{"id": {"id": "t1"}, "value": {"operations": one.operations}, "end": {"end": 1}}[spoil])
+    changes: dict[str, dict[str, Any]] = {
+        "id": {"id": "t1"},
+        "value": {"operations": one.operations},
+        "end": {"end": 1},
+    }
+    other = replace(other, **changes[spoil])
     with pytest.raises(ValueError, match=message):
         check(History((one, other), {x: (1,)}))
 
@@ -381,7 +401,9 @@ def _is_serial(history: History, order: tuple[Transaction, ...] | list[Transacti
         for operation in transaction.operations:
             if isinstance(operation, Append):
                 lists[operation.item] += (operation.value,)
-            elif lists[operation.item] != operation.values:
+                continue
+            assert isinstance(operation, Read)
+            if lists[operation.item] != operation.values:
                 return False
     return lists == history.final
 
@@ -394,6 +416,16 @@ def _committed(history: History) -> list[Transaction]:
     return [transaction for transaction in history.transactions if transaction.outcome is Outcome.COMMITTED]
 
 
+def _timestamp_ms(transaction: Transaction) -> int:
+    assert transaction.commit_timestamp_ms is not None
+    return transaction.commit_timestamp_ms
+
+
+def _batch(transaction: Transaction) -> Batch:
+    assert transaction.batch is not None
+    return transaction.batch
+
+
 def _landed_batches(history: History) -> list[Transaction]:
     return [transaction for transaction in _committed(history) if transaction.batch is not None]
 
@@ -402,7 +434,7 @@ def _with(history: History, changed: Transaction) -> History:
     return replace(history, transactions=tuple(changed if t.id == changed.id else t for t in history.transactions))
 
 
-def _with_operation(transaction: Transaction, at: int, operation: object) -> Transaction:
+def _with_operation(transaction: Transaction, at: int, operation: Operation) -> Transaction:
     operations = transaction.operations
     return replace(transaction, operations=(*operations[:at], operation, *operations[at + 1 :]))
 
@@ -424,4 +456,5 @@ def _with_read(
         return None
     reader, at = random.choice(choices)
     read = reader.operations[at]
+    assert isinstance(read, Read)
     return _with(history, _with_operation(reader, at, replace(read, values=change(read.values))))

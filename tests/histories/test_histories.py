@@ -127,7 +127,7 @@ def _run(case: Case, directory: Path, seed: int) -> Run:
     database = f"sqlite:///{directory}/owner.db" if is_sqlite else shared_server().new_database()
     with (
         _served(case, root, database) as server,
-        crew_of(root, database, case.workload, directory / "record", seed, server and server.url) as crew,
+        crew_of(root, database, case.workload, directory / "record", seed, server.url if server else None) as crew,
     ):
         _drive(case, crew, server, random.Random(seed))  # noqa: S311  (a run is repeated by its seed)
         return crew.run()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from tests.histories.history import (
     Batch,
     History,
     Item,
+    Lists,
     Operation,
     Outcome,
     PartitionRead,
@@ -30,11 +32,17 @@ Z = Item("a", "q", "z")
 
 def ran(name: str, at_ms: int | None, *operations: Operation, **recorded: object) -> Transaction:
     """A committed transaction that was open all the while, if nothing else is `recorded`."""
-    told: dict = {"client": name, "order": 0, "begin": 0, "end": 1000, "outcome": Outcome.COMMITTED} | recorded
+    told: dict[str, Any] = {
+        "client": name,
+        "order": 0,
+        "begin": 0,
+        "end": 1000,
+        "outcome": Outcome.COMMITTED,
+    } | recorded
     return Transaction(id=name, operations=operations, commit_timestamp_ms=at_ms, **told)
 
 
-def history(*transactions: Transaction, final: dict, **recorded: object) -> History:
+def history(*transactions: Transaction, final: Lists, **recorded: Any) -> History:
     return History(transactions, final, **recorded)
 
 
@@ -413,7 +421,7 @@ def test_a_version_that_is_not_in_the_log() -> None:
 
 
 @pytest.mark.parametrize(("lists", "is_right"), [({X: (1,)}, True), ({X: (1, 2)}, False), ({}, False)])
-def test_a_time_slice_is_what_had_committed_by_its_instant(lists: dict, is_right: bool) -> None:
+def test_a_time_slice_is_what_had_committed_by_its_instant(lists: Lists, is_right: bool) -> None:
     sliced = history(
         ran("one", 10, Append(X, 1)),
         ran("two", 20, Append(X, 2)),
@@ -457,7 +465,7 @@ def test_versions_of_equal_timestamps() -> None:
 
 
 def test_what_an_aborted_transaction_was_told_is_nobodys_business() -> None:
-    told: dict = {"row_timestamps_ms": (3, 4), "asked": ((0, 1),), "versions": {"a": 9}, "owner_time_ms": 99}
+    told: dict[str, Any] = {"row_timestamps_ms": (3, 4), "asked": ((0, 1),), "versions": {"a": 9}, "owner_time_ms": 99}
     undone = ran("undone", 10, Append(X, 1), Read(X, (1,)), outcome=Outcome.ABORTED, **told)
     require_clean(history(undone, final={}, logs={"a": {1: 4}}), opaque=True)
 

@@ -52,7 +52,13 @@ class Stage:
         self.recorder.tell("tries", id=identity, **{**event, **more})
 
     def ended(self, outcome: Outcome, **more: Any) -> None:
-        event = {"end": 2.0, "outcome": outcome.value, "error": "", "timestamp_ms": None, "versions": {}}
+        event: dict[str, Any] = {
+            "end": 2.0,
+            "outcome": outcome.value,
+            "error": "",
+            "timestamp_ms": None,
+            "versions": {},
+        }
         self.recorder.tell("ends", id="x", **{**event, **more})
 
     def run(self) -> Run:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from tests.histories.dependencies import Edge, topological_order
 from tests.histories.history import Outcome
@@ -126,7 +126,7 @@ def _acknowledged_before(recorded: RecordedHistory) -> dict[int, _Bound]:
     at = 0
     for number in sorted(range(len(transactions)), key=lambda number: transactions[number].begin):
         while at < len(acknowledged) and transactions[acknowledged[at]].end < transactions[number].begin:
-            greatest = _greater(greatest, _Bound(stamps[acknowledged[at]], acknowledged[at], True))
+            greatest = _greater(greatest, _Bound(cast("int", stamps[acknowledged[at]]), acknowledged[at], True))
             at += 1
         if greatest is not None:
             bounds[number] = greatest

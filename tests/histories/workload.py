@@ -308,7 +308,7 @@ class Client:
         attempt.operations.append(("append", table, partition, key, value))
         values = [*(value for _, content in old for value in content["values"]), value]
         part = transaction.log(table)
-        assert part.snapshot is not None
+        assert isinstance(part.snapshot, Snapshot)
         part.add(self._file(part.snapshot.store, attempt, table, partition, key, values), fresh=True)
         part.remove(*(path for path, _ in old))
         part.commit("UPDATE" if old else "WRITE")

@@ -21,7 +21,8 @@ from slackwater.scan.deletion_vectors import load_deletion_vectors
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage import ObjectStore, open_store
 from slackwater.transaction.clock import Clock
-from slackwater.transaction.commit.transaction import CommitResult, TableTransaction
+from slackwater.transaction.commit.transaction import TableTransaction
+from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.committers.filesystem import FilesystemCommitter
 from slackwater.transaction.post_commit import PostCommitHook
 from slackwater.transaction.rows.file_action_rows import REMOVE_COLUMNS, as_removes

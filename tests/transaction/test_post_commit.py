@@ -15,7 +15,8 @@ from slackwater.log.table import Table
 from slackwater.protocol.actions.actions import DomainMetadata
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage import ObjectStore
-from slackwater.transaction.commit.transaction import CommitResult, TableTransaction
+from slackwater.transaction.commit.transaction import TableTransaction
+from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.committers.filesystem import FilesystemCommitter
 from slackwater.transaction.post_commit import PostCommitHook, is_checkpoint_due
 from tests.transaction.tables import (

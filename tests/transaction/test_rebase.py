@@ -23,7 +23,8 @@ from slackwater.errors import (
 from slackwater.protocol.actions.actions import DomainMetadata, Protocol
 from slackwater.protocol.features.row_tracking import DOMAIN, high_water_mark
 from slackwater.scan.snapshot import Snapshot
-from slackwater.transaction.commit.transaction import CommitResult, TableTransaction
+from slackwater.transaction.commit.transaction import TableTransaction
+from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.committer import Committed, Conflict
 from slackwater.transaction.committers.filesystem import FilesystemCommitter
 from slackwater.transaction.conflicts import commit_loop as race_module

@@ -15,7 +15,7 @@ import pytest
 from slackwater.errors import InvalidArgument, OperationNotAllowed, ProtocolChangedException, VersionNotFound
 from slackwater.protocol.actions.actions import Protocol
 from slackwater.scan.snapshot import Snapshot
-from slackwater.transaction.commit.transaction import CommitResult
+from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.table.alteration import set_domain, set_properties
 from slackwater.transaction.table.feature_removal import drop_feature
 from tests.transaction.tables import (
