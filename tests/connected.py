@@ -25,7 +25,7 @@ def connected(
     from pyspark.sql.connect.client import DefaultChannelBuilder
 
     port = free_port()
-    DefaultChannelBuilder.default_port = staticmethod(lambda: port)
+    DefaultChannelBuilder.default_port = staticmethod(lambda: port)  # type: ignore[method-assign]
     settings = {**(of_server or {}), "spark.connect.grpc.binding.port": str(port)}
     # As `pyspark --remote local --conf …` hands them on.
     os.environ |= {"PYSPARK_REMOTE_INIT_CONF_LEN": "1", "PYSPARK_REMOTE_INIT_CONF_0": json.dumps(settings)}

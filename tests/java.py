@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.ports import free_port
 
@@ -51,7 +51,7 @@ def main() -> None:
     # What clients of the server do is done by the same JVM.
     builder = builder.config("spark.plugins", "org.apache.spark.sql.connect.SparkConnectPlugin")
     session = builder.config("spark.connect.grpc.binding.port", port).getOrCreate()
-    gateway = session.sparkContext._gateway
+    gateway: Any = session.sparkContext._gateway
     with tempfile.TemporaryDirectory() as folder:
         _use(session, folder + "/classic")
         client = [sys.executable, "-m", "tests.java", f"sc://localhost:{port}", folder + "/connect"]

@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -24,7 +24,8 @@ pytestmark = [
 
 
 def test_the_jvm_of_the_session_has_the_archive(spark: SparkSession) -> None:
-    process = spark.sparkContext._gateway.proc
+    gateway: Any = spark.sparkContext._gateway
+    process = gateway.proc
     assert str(java.ARCHIVE) in Path(f"/proc/{process.pid}/maps").read_text()
 
 

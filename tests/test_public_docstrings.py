@@ -84,8 +84,14 @@ def _called_by_users() -> dict[str, Callable[..., Any]]:
     from slackwater.spark.lake.transaction import LakeTransaction, TransactionTable
 
     named = [getattr(slackwater, name) for name in slackwater.__all__]
-    made = (slackwater.AddFile, slackwater.IdentityGenerator, slackwater.RemoveFile, slackwater.Transaction)
-    found = {each.__name__: each for each in (*filter(inspect.isfunction, named), *made)}
+    made: tuple[Callable[..., Any], ...] = (
+        slackwater.AddFile,
+        slackwater.IdentityGenerator,
+        slackwater.RemoveFile,
+        slackwater.Transaction,
+    )
+    functions: list[Callable[..., Any]] = [each for each in named if inspect.isfunction(each)]
+    found = {each.__name__: each for each in (*functions, *made)}
     given = (LakeTransaction, SystemTimeRelation, TimeSlice, TimeSliceTable, TransactionTable)
     for kind in (*filter(inspect.isclass, named), *given):
         bases = [base for base in kind.__bases__ if base in named]

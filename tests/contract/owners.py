@@ -28,7 +28,7 @@ from slackwater.owner.state.clock import OwnerClock
 from slackwater.owner.state.table_stores import TableStores
 from slackwater.protocol.actions.file_names import COMMITS_DIRECTORY, commit_path, staged_path
 from slackwater.storage.open import open_store
-from slackwater.storage.store import ObjectStore
+from slackwater.storage.store import ChunkedBytes, ObjectStore
 from tests.contract.postgres import shared_server
 from tests.owner.served.serving import served
 
@@ -61,7 +61,7 @@ class SteppedStore:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    def put_if_absent(self, path: str, data: bytes, durable: bool = True) -> None:
+    def put_if_absent(self, path: str, data: bytes | ChunkedBytes, durable: bool = True) -> None:
         self._step("before", "put", path)
         self._store.put_if_absent(path, data, durable)
         self._step("after", "put", path)
@@ -214,7 +214,7 @@ def proposal(
 ) -> OwnershipProposal:
     """The commit that makes a table of the lake its owner's."""
     name, table_id, commit_id = name or new_name(), table_id or new_id(), new_id()
-    actions = [
+    actions: list[dict[str, Any]] = [
         {"commitInfo": {"txnId": commit_id, "operation": "CREATE TABLE" if version == 0 else "ADOPT TABLE"}},
         {"protocol": PROTOCOL},
         {"metaData": metadata(table_id)},

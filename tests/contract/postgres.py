@@ -81,7 +81,7 @@ class PostgresServer:
         """The URL of a database that is empty."""
         name = f"d{next(self._numbers)}"
         with psycopg.connect(self.url(), autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name}")  # type: ignore[arg-type]  # no user's text
+            connection.execute(f"CREATE DATABASE {name}")  # no user's text
         return self.url(name)
 
     def configure(self, lines: str) -> None:
@@ -203,7 +203,7 @@ class PostgresServer:
 def _lives(process: psutil.Process) -> bool:
     # In a container nobody may fetch the remains of orphans.
     try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
 

@@ -411,7 +411,7 @@ def test_what_a_client_says_of_time_is_replaced(table: Table) -> None:
 def test_timestamps_rise_also_where_the_clock_steps_back_and_in_a_new_owner(fresh_lake: OwnedLake) -> None:
     clock = FakeClock()
     table = created(fresh_lake, fresh_lake.owner(clock=clock.owner_clock()))
-    stamps = []
+    stamps: list[int] = []
     for now_ms in (clock.now_ms + 1000, clock.now_ms + 1000, clock.now_ms, 5):
         clock.now_ms = now_ms
         stamps.append(table.commit(len(stamps) + 1).commit.timestamp_ms)

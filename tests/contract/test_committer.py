@@ -17,6 +17,7 @@ import pytest
 from slackwater.errors import CommitFailed, CommitUnknown, CorruptLog, ObjectExists, StorageError, StorageRefused
 from slackwater.protocol.actions.file_names import commit_path
 from slackwater.storage import ObjectStore, open_store
+from slackwater.storage.store import ChunkedBytes
 from slackwater.transaction.committer import Committed, Committer, Conflict
 from slackwater.transaction.committers.filesystem import FilesystemCommitter
 from tests.contract.s3_server import BUCKET
@@ -61,7 +62,7 @@ class Faulty:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    def put_if_absent(self, path: str, data: bytes, durable: bool = True) -> None:
+    def put_if_absent(self, path: str, data: bytes | ChunkedBytes, durable: bool = True) -> None:
         self.puts += 1
         (self._put or (lambda put, number, *rest: put(*rest)))(self._store.put_if_absent, self.puts, path, data)
 

@@ -123,7 +123,7 @@ def test_a_vacuum_deletes_what_no_version_needs(store: ObjectStore, url: str, op
 
 
 def test_no_file_comes_back_while_a_vacuum_deletes(store: ObjectStore, url: str, options: dict[str, str]) -> None:
-    refused = []
+    refused: list[str] = []
 
     def before(operation: str, _: str) -> None:
         if operation == "delete" and not refused:

@@ -16,6 +16,7 @@ from slackwater.owner.api.granules import granule
 from slackwater.owner.api.transactions import Cut, TransactionResponse
 from slackwater.owner.state.read_timestamps import GREATEST_SLOTS
 from slackwater.owner.time import time_slices
+from slackwater.owner.time.timestamp_requests import has_conflicting_reservation
 from tests.contract.owners import PATIENCE_S, START_MS, FakeClock, OwnedLake, added, created, info_in
 from tests.contract.transactions import Txn
 
@@ -258,10 +259,9 @@ def test_a_lone_commit_and_a_new_table_come_after_a_time_slice_of_the_same_milli
 def sliced(shelf: Shelf, at_ms: int, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Cut]:
     """Begin a time slice; when this returns it is answered, or waits for others. What is returned waits for it."""
     waits, answers, looks = threading.Event(), [], itertools.count()
-    is_told = time_slices.has_conflicting_reservation
 
     def seen(*arguments: Any) -> bool:
-        found = is_told(*arguments)
+        found = has_conflicting_reservation(*arguments)
         # It looks for the first time before it is committed that others are told later times only.
         if next(looks):
             waits.set()
@@ -313,10 +313,10 @@ def test_a_time_slice_waits_for_who_was_told_a_second_that_is_over_and_no_day_th
 
 
 def test_a_time_slice_waits_for_nobody_whose_day_is_not_over(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    found, is_told = [], time_slices.has_conflicting_reservation
+    found = []
 
     def seen(*arguments: Any) -> bool:
-        found.append(is_told(*arguments))
+        found.append(has_conflicting_reservation(*arguments))
         # What is waited for would take its time.
         return False
 

@@ -17,9 +17,9 @@ _SETTING = re.compile(r"spark\.(?:slackwater|databricks\.delta)\.\w+(?:\.\w+)*(?
 def texts(tree: ast.Module) -> Iterator[str]:
     """The texts of a module, with `{DELTA}` and what the module makes of it filled in; docstrings are texts too."""
     known = {"DELTA": DELTA}
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.JoinedStr):
-            known[ast.unparse(node.targets[0])] = _filled(node.value, known)
+    for statement in tree.body:
+        if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.JoinedStr):
+            known[ast.unparse(statement.targets[0])] = _filled(statement.value, known)
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.value

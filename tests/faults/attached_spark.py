@@ -24,7 +24,7 @@ def gateway_of(spark: SparkSession) -> dict[str, str]:
 def attached_session() -> SparkSession:
     """A new session of the Spark whose gateway the environment tells."""
     assert PORT in os.environ
-    gateway: Any = launch_gateway()
+    gateway: Any = launch_gateway()  # type: ignore[no-untyped-call]  # of PySpark
     jvm = gateway.jvm
     java = jvm.JavaSparkContext(jvm.org.apache.spark.SparkContext.getOrCreate())
     context = SparkContext(gateway=gateway, jsc=java, conf=SparkConf(_jconf=java.getConf()))

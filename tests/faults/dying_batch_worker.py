@@ -25,10 +25,10 @@ def dying_batches(
     With `server_mark` it is the server that is killed, once that file is there.
     """
     place = owner.__name__ if not hasattr(owner, "__qualname__") else f"{owner.__module__}:{owner.__qualname__}"
-    told = place, name, part, afterwards, survived, server_mark and str(server_mark), int(signal.SIGKILL)
+    mark = str(server_mark) if server_mark else None
 
     def travels(made: Callable[..., Any]) -> Any:
-        return remote_batch_writer(_dying(made, *told))
+        return remote_batch_writer(_dying(made, place, name, part, afterwards, survived, mark, int(signal.SIGKILL)))
 
     with ExitStack() as stack:
         for module in (writer, multi_table_sink):
@@ -70,7 +70,7 @@ def _dying(
         def texts(arguments: Any) -> str:
             paths = [each for each in arguments if isinstance(each, (str, os.PathLike))]
             lists = [texts(each) for each in arguments if isinstance(each, list)]
-            return " ".join([*map(os.fspath, paths), *lists])
+            return " ".join([*(os.fspath(path) for path in paths), *lists])
 
         def call(*arguments: Any, **more: Any) -> Any:
             nonlocal left

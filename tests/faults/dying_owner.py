@@ -23,6 +23,7 @@ from slackwater.owner.state.clock import OwnerClock
 from slackwater.protocol.actions.files import AddFile
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.local_store import LocalObjectStore
+from slackwater.storage.store import ChunkedBytes
 from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.table.public_transaction import Transaction
 
@@ -207,13 +208,13 @@ def _adopt(lake: LogLake, name: str) -> None:
 
 def _adopt_too_late(lake: LogLake, name: str) -> None:
     """Another writer of the file system is faster."""
-    put, path = LocalObjectStore.put_if_absent, place(lake, name)
+    put, table = LocalObjectStore.put_if_absent, place(lake, name)
 
-    def put_behind_another(store: LocalObjectStore, at: str, data: bytes, durable: bool = True) -> None:
-        if at.startswith(_BACKFILLED):
+    def put_behind_another(self: LocalObjectStore, path: str, data: bytes | ChunkedBytes, durable: bool = True) -> None:
+        if path.startswith(_BACKFILLED):
             LocalObjectStore.put_if_absent = put  # type: ignore[method-assign]
-            append(Snapshot.load(path), "faster")
-        put(store, at, data, durable)
+            append(Snapshot.load(table), "faster")
+        put(self, path, data, durable)
 
     LocalObjectStore.put_if_absent = put_behind_another  # type: ignore[method-assign]
     _adopt(lake, name)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import slackwater
+from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.local_store import LocalObjectStore
 
 APPLICATION = "loader"
@@ -42,7 +43,7 @@ def main(table: str, batch: int, point: str | None = None) -> None:
     before = transaction.application_version(APPLICATION)
     if before is not None and before >= batch:
         return
-    assert transaction.snapshot is not None
+    assert isinstance(transaction.snapshot, Snapshot)
     path = f"part-{batch}-{uuid.uuid4()}.parquet"
     transaction.snapshot.store.put(path, b"x" * SIZE)
     transaction.add(slackwater.AddFile(path, {}, SIZE, 0, stats='{"numRecords":1}'))

@@ -122,7 +122,7 @@ def _change(root: Path, seed: int, told: Connection) -> None:
 
 
 def _change_one(root: Path, chance: random.Random, sinks: Sequence[Callable[[], Snapshot]]) -> None:
-    acts = [*DONE_TO_A_SOURCE, *["OPTIMIZE"] * _OFTEN, *sinks]
+    acts: list[str | Callable[[], Snapshot]] = [*DONE_TO_A_SOURCE, *["OPTIMIZE"] * _OFTEN, *sinks]
     act = chance.choice(acts)
     try:
         if isinstance(act, str):

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from contextlib import suppress
+from typing import cast
 
 import pytest
 
@@ -121,7 +122,7 @@ def test_of_commits_that_are_killed_together_each_is_whole_or_absent(
         lake.backfill(name)
     found = check_log(place.path(name))
     assert found[:2] == told
-    assert sorted(found[2:-1]) == landed
+    assert sorted(cast("list[str]", found[2:-1])) == landed
     assert found[-1] == "later"
 
 

@@ -82,7 +82,7 @@ def examine(seeds: Iterable[int], workers: int, patience_s: float = 600) -> list
     lock = threading.Lock()
 
     def work(worker: _Worker) -> list[dict[str, Any]]:
-        found = []
+        found: list[dict[str, Any]] = []
         while True:
             with lock:
                 seed = next(waiting, None)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 from pyroaring import BitMap64
@@ -61,12 +62,12 @@ _VECTOR_UUID = UUID(int=9)
 _VECTORS, _PLACES = write_file([serialize_bitmap(BitMap64([0, 3])), serialize_bitmap(BitMap64(range(70_000)))])
 
 
-def _file(version: int, number: int = 0, **fields: object) -> Action:
+def _file(version: int, number: int = 0, **fields: Any) -> Action:
     values = {"minValues": {"id": version, "s": {"d": 1.5}}, "maxValues": {"id": version + 9}, "nullCount": {"id": 0}}
     stats = json.dumps({"numRecords": 10, "tightBounds": True, **values})
     partition = {"p": f"2024-01-{version + 1:02d}"}
     path = f"p=2024-01-{version + 1:02d}/part-{version}-{number}.parquet"
-    ids = {"baseRowId": 10 * version, "defaultRowCommitVersion": version}
+    ids: dict[str, Any] = {"baseRowId": 10 * version, "defaultRowCommitVersion": version}
     return add(path, partitionValues=partition, stats=stats, **ids, **fields)
 
 

@@ -22,7 +22,7 @@ def main(url: str) -> None:
     """Commit 0, 1, … to the log of the table at `url`; the JVM's process is printed, then each number."""
     spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
     store = table_at(spark, url).store
-    jvm: Any = spark._jvm  # type: ignore[attr-defined]
+    jvm: Any = spark._jvm
     sys.stdout.write(f"{jvm.java.lang.ProcessHandle.current().pid()}\n")
     for number in itertools.count():
         store.put_if_absent(f"_delta_log/{number:020}.json", commit(number))

@@ -155,7 +155,7 @@ def test_a_path_without_a_host_or_a_scheme_is_on_the_default_file_system(
     save(numbers(spark, 0, 3), path)
     scheme, _, rest = path.partition("://")
     authority, _, key = rest.partition("/")
-    hadoop: Any = spark._jsc.hadoopConfiguration()  # type: ignore[attr-defined]
+    hadoop: Any = spark._jsc.hadoopConfiguration()
     before = hadoop.get("fs.defaultFS")
     monkeypatch.setitem(spark.__dict__, "_slackwater_hadoop_schemes", set())
     monkeypatch.setattr(locations, "_learned", {})

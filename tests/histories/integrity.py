@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from typing import NamedTuple
 
-from tests.histories.history import Append, Item, Operation, Outcome, Read, TableRead, Transaction, Values
+from tests.histories.history import Append, Item, Outcome, PartitionRead, Read, TableRead, Transaction, Values
 from tests.histories.recorded import RecordedHistory, shown
 from tests.histories.violations import Kind, Violation
 
@@ -108,7 +108,7 @@ def _places_of_own(recorded: RecordedHistory, transaction: Transaction) -> dict[
 
 def _answers(
     recorded: RecordedHistory,
-    operation: Operation,
+    operation: Read | TableRead | PartitionRead,
     own: dict[Item, list[Hashable]],
     transaction: Transaction,
     violations: list[Violation],

@@ -342,11 +342,11 @@ def small_histories(draw: st.DrawFn) -> History:
         values = [value for writes, _ in plans for key, value in writes if key == item]
         final[item] = draw(st.permutations(values))
     transactions = []
-    for number, (writes, reads) in enumerate(plans):
+    for number, (appends, reads) in enumerate(plans):
         operations: list[Operation] = [
             Read(item, tuple(final[item][: draw(st.integers(0, len(final[item])))])) for item in reads
         ]
-        operations += [Append(item, value) for item, value in writes]
+        operations += [Append(item, value) for item, value in appends]
         transactions.append(
             Transaction(
                 f"t{number}", f"c{number}", 0, 0, 1, Outcome.COMMITTED, tuple(operations),

@@ -77,7 +77,8 @@ class DeltaSpark:
 
     def history(self, path: str) -> list[dict[str, Any]]:
         """DESCRIBE HISTORY, newest first; times in UTC."""
-        return self.sql(f"DESCRIBE HISTORY delta.`{path}`").rows.to_pylist()
+        rows: list[dict[str, Any]] = self.sql(f"DESCRIBE HISTORY delta.`{path}`").rows.to_pylist()
+        return rows
 
     def detail(self, path: str) -> dict[str, Any]:
         """The one row of DESCRIBE DETAIL; times in UTC."""

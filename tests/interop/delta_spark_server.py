@@ -120,7 +120,8 @@ def _task(session: SparkSession, name: str, path: str) -> dict[str, str]:
 
 def _forget(session: SparkSession) -> dict[str, str]:
     """What it knows of any table is read anew, as a process just started would."""
-    session._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    jvm: Any = session._jvm
+    jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
     return {}
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
@@ -156,7 +156,8 @@ class Recorder:
 
     def _is_analysed(self, statement: str) -> bool:
         state = self._session._jsparkSession.sessionState()
-        skip = self._session._jvm.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
+        jvm: Any = self._session._jvm
+        skip = jvm.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
         return _succeeds(lambda: state.executePlan(state.sqlParser().parsePlan(statement), skip).assertAnalyzed())
 
     def _casts(self, value: str, of: str) -> bool:
@@ -320,9 +321,10 @@ def as_text(results: Mapping[str, Mapping[Cell, Answer]]) -> str:
 def main() -> None:
     """Within delta-spark's Python with its JARs and a folder to work in; without arguments, start that."""
     if len(sys.argv) > 1:
-        session = start(*sys.argv[1:])
+        jars, folder = sys.argv[1:]
+        session = start(jars, folder)
         results = {}
-        for name, answers in recorded(Recorder(session, Path(sys.argv[2]))):
+        for name, answers in recorded(Recorder(session, Path(folder))):
             sys.stderr.write(f"{name}: {len(answers)} cells\n")
             results[name] = answers
         CASTS.write_text(as_text(results))

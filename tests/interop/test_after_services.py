@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -119,7 +120,7 @@ def test_other_engines_read_what_becomes_of_files_with_vectors_that_go_whole(
             table.checkpoint()
         for peer, read in PEERS.items():
             if why_absent(peer) is None:
-                require_same_rows(lambda read=read: read(str(path)), table.toDF().toArrow(), _NO_VECTORS.get(peer))
+                require_same_rows(partial(read, str(path)), table.toDF().toArrow(), _NO_VECTORS.get(peer))
     delta_spark.forget()
     delta_spark.run(f"DELETE FROM delta.`{path}` WHERE id = 4")
     assert sorted(row.id for row in table.toDF().collect()) == [0, 2, 5, 6, 7, 8, 9]

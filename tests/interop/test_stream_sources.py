@@ -28,12 +28,14 @@ def _ours(spark: SparkSession, source: str, path: str, checkpoint: Path, **optio
     finished(writer(stream, checkpoint, mergeSchema="true").start(path))
 
 
-def _stream(engine: str, ours: SparkSession, theirs: DeltaSpark, *places: Any, **options: str) -> None:
+def _stream(
+    engine: str, ours: SparkSession, theirs: DeltaSpark, source: str, path: str, checkpoint: Path, **options: str
+) -> None:
     if engine == "ours":
-        _ours(ours, *places, **options)
+        _ours(ours, source, path, checkpoint, **options)
     else:
         theirs.forget()
-        theirs.stream_table(*places, **options)
+        theirs.stream_table(source, path, checkpoint, **options)
 
 
 def _append(spark: SparkSession, path: str, start: int, files: int = 3) -> None:

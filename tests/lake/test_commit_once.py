@@ -90,5 +90,7 @@ def test_second_change_sees_the_first_one(lake: LogLake) -> None:
         log.remove("a.parquet")
         log.add(AddFile("b.parquet", {}, 10, 0, stats='{"numRecords":2}'))
         log.commit("WRITE")
-        assert tx.log("stock").snapshot.files()["path"].to_pylist() == ["b.parquet"]
+        current = tx.log("stock").snapshot
+        assert current is not None
+        assert current.files()["path"].to_pylist() == ["b.parquet"]
     assert lake.snapshot("stock").files()["path"].to_pylist() == ["b.parquet"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -383,7 +383,7 @@ def test_who_reads_a_table_while_it_is_dropped_never_finds_an_older_state(
     for number in range(5):
         append(tmp_path / "lake" / "t", f"f{number}")
     monkeypatch.setattr("slackwater.maintenance.delete_table._BATCH", 1)
-    seen = []
+    seen: list[int | None] = []
     delete = LocalObjectStore.delete
 
     def looked(self: LocalObjectStore, paths: Sequence[str]) -> None:
@@ -506,7 +506,8 @@ def test_a_commit_that_went_around_the_owner_is_reported_to_readers_and_writers(
     lake.backfill("t")
     info = {"commitInfo": {"inCommitTimestamp": 5, "timestamp": 5, "operation": "x", "txnId": "x"}}
     write_version(snapshot.store, 2, info, add("theirs").to_json())
-    for call in (lambda: lake.snapshot("t"), lambda: append(path, "b"), snapshot.update):
+    calls: list[Callable[[], object]] = [lambda: lake.snapshot("t"), lambda: append(path, "b"), snapshot.update]
+    for call in calls:
         with pytest.raises(UnratifiedCommit, match="a writer bypassed the owner"):
             call()
     (report,) = lake.repair("t")

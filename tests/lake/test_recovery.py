@@ -30,7 +30,7 @@ from slackwater.lake.recovery.recovery import RecoveryOptions
 from slackwater.owner.database.database import Database
 from slackwater.owner.embedded import DATABASE_FILE, EmbeddedOwner
 from slackwater.owner.publish.orphaned_files import GRACE_MS
-from slackwater.owner.recovery.fences import fence_path
+from slackwater.owner.recovery.fences import Fences, fence_path
 from slackwater.owner.state.clock import OwnerClock
 from slackwater.owner.state.commit_content import content
 from slackwater.owner.state.commit_files import versions_after
@@ -398,7 +398,7 @@ def postgres(program: str, url: str, text: bytes = b"") -> bytes:
     server = shared_server()
     found = urlsplit(url)
     socket = parse_qs(found.query)["host"][0]
-    command = [server._binaries / program, "-h", socket, "-U", "owner", "-d", found.path.strip("/")]
+    command = [str(server._binaries / program), "-h", socket, "-U", "owner", "-d", found.path.strip("/")]
     if program == "psql":
         command += ["-q", "-v", "ON_ERROR_STOP=1"]
     return subprocess.run(command, input=text, check=True, capture_output=True, **server._as_user()).stdout
@@ -571,7 +571,7 @@ def test_an_owner_that_looked_before_the_fence_ratifies_what_the_recovery_has_se
     owner = EmbeddedOwner.open(root, backfill_delay_s=None)
     table, path = owner.table("a"), written(lake, "a")
     recovered: list[LogLake] = []
-    looks = type(owner._commits._fences).require_none_after_staging
+    looks = Fences.require_none_after_staging
 
     def look(*arguments: Any) -> None:
         looks(*arguments)

@@ -378,7 +378,7 @@ def test_an_instant_may_be_written_in_many_ways(shelf: Shelf) -> None:
     shelf.create("a")
     shelf.clock.now_ms += 10 * 86_400_000
     zone = dt.timezone(dt.timedelta(hours=2))
-    ways = [
+    ways: list[dt.datetime | str | int] = [
         "2023-11-20T10:00:00Z", "2023-11-20 10:00", "2023-11-20T12:00:00+02:00", 1_700_474_400_000,
         dt.datetime(2023, 11, 20, 12, tzinfo=zone), dt.datetime(2023, 11, 20, 10),
         "2023-11-20T10:00:00.000999Z",

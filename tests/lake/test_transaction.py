@@ -457,6 +457,7 @@ def test_a_transaction_that_does_nothing_makes_no_version(kit: Kit) -> None:
 @pytest.mark.parametrize("does", ["snapshot", "reads", "asks", "nothing"])
 def test_whoever_begins_after_one_that_wrote_nothing_is_not_before_it(kit: Kit, does: str) -> None:
     behind = FakeClock(kit.clock.now_ms - 140)
+    assert isinstance(kit.lake.owner, EmbeddedOwner)
     owner = EmbeddedOwner.open(kit.lake.owner.root_url, clock=behind.owner_clock(), backfill_delay_s=None)
     with LogLake(owner, owner.root_url) as other:
         kit.later()

@@ -321,6 +321,7 @@ def test_tables_of_others_are_left_alone(kit: Kit, tmp_path: Path) -> None:
 
 def test_the_block_is_where_it_runs(kit: Kit) -> None:
     path = kit.lake.snapshot("a").store.root_url
+    elsewhere: Any = None
 
     async def within() -> None:
         with kit.lake.transaction():
@@ -334,7 +335,6 @@ def test_the_block_is_where_it_runs(kit: Kit) -> None:
         elsewhere = asyncio.create_task(asyncio.to_thread(slackwater.Transaction, path))
         await within()
 
-    elsewhere: Any = None
     asyncio.run(run())
     with kit.lake.transaction():
         thread = threading.Thread(target=lambda: found.append(slackwater.Transaction(path)))

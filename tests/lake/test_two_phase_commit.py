@@ -283,7 +283,7 @@ def test_of_two_equal_requests_for_a_vote_both_get_the_first(lakes: TwoLakes) ->
     owner, at = lakes.one.owner, lakes.one.owner.cut().named("one")
     assert at is not None
     txn_id = new_id()
-    actions = [{"commitInfo": {"txnId": txn_id}}, {"txn": {"appId": "a", "version": 1}}]
+    actions: list[dict[str, Any]] = [{"commitInfo": {"txnId": txn_id}}, {"txn": {"appId": "a", "version": 1}}]
     request = TransactionRequest(txn_id, TimestampRange(0), (), [TableWrite(at.table_id, 1, actions)])
     votes = at_once(*[lambda: owner.prepare(request, owner.owner_id)] * 4)
     assert len({vote.range for vote in votes}) == 1

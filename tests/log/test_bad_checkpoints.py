@@ -6,6 +6,7 @@ import io
 import re
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -91,6 +92,10 @@ def _with_checkpoint() -> TableLog:
     log.classic(4, *DEFAULT, txn("app", 3), *map(add, FILES[:5]))
     log.hint(4)
     return log
+
+
+def _replaced(data: bytearray, old: bytes, new: bytes) -> bytes:
+    return bytes(data).replace(old, new)
 
 
 def _damage(log: TableLog, change: Callable[[bytearray], object], name: str = CHECKPOINT) -> None:
@@ -459,7 +464,7 @@ def test_text_in_a_checkpoint_that_is_not_utf_8_is_damage() -> None:
     log = _eight_commits()
     for word in (b"EVILPATH", b"EVILNAME"):
         log.classic(4, *DEFAULT, *map(add, FILES[:4]), add("EVILPATH"), txn("EVILNAME", 1), compression="none")
-        _damage(log, lambda data, word=word: bytes(data).replace(word, b"\xff\xfe" + word[2:]))
+        _damage(log, partial(_replaced, old=word, new=b"\xff\xfe" + word[2:]))
         with pytest.warns(CheckpointFallbackWarning, match=CHECKPOINT):
             assert paths(log.load()) == FILES
 

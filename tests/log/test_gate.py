@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from slackwater.errors import CorruptLog, UnsupportedFeature
@@ -62,7 +64,8 @@ def test_every_spelling_of_in_commit_timestamps_is_understood(spelling: str) -> 
 )
 def test_what_is_not_honoured_is_named(action: dict[str, object], message: str) -> None:
     log = _with(action)
-    for load in (log.load, lambda: log.load(0), lambda: log.load(timestamp=1)):
+    loads: list[Callable[[], object]] = [log.load, lambda: log.load(0), lambda: log.load(timestamp=1)]
+    for load in loads:
         with pytest.raises(UnsupportedFeature, match=message) as caught:
             load()
         assert log.path in str(caught.value)

@@ -214,8 +214,8 @@ def test_versions_of_one_protocol_and_metadata_share_what_is_parsed_of_them() ->
     log.commit(3, metadata(configuration={"a": "b"}))
     log.commit(4, protocol(1, 1))
     third = second.update()
-    assert (third.properties, third.protocol) == ({"a": "b"}, Protocol(1, 1))
-    assert (second.properties, second.protocol) == ({}, first.protocol)
+    assert (dict(third.properties), third.protocol) == ({"a": "b"}, Protocol(1, 1))
+    assert (dict(second.properties), second.protocol) == ({}, first.protocol)
 
 
 def test_an_update_survives_a_cleanup_of_the_log_in_between() -> None:

@@ -287,7 +287,7 @@ def _stepping(store: ObjectStore, step: Any) -> Table:
 
 def test_of_two_who_convert_one_wins(tmp_path: Path) -> None:
     _put(tmp_path, "a")
-    steps = []
+    steps: list[object] = []
 
     def first(operation: str, path: str) -> None:
         if path.endswith("0.json") and not steps:

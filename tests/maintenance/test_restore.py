@@ -26,6 +26,7 @@ from slackwater.protocol.schema.schema import LONG, StructField
 from slackwater.protocol.schema_changes.alter_columns import NewColumn, add_columns
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage import ObjectStore
+from slackwater.storage.store import ObjectMeta
 from slackwater.transaction.table.alteration import add_feature, cluster_by, clustering_columns, set_properties
 from tests.maintenance.aged import AgedTable
 from tests.transaction.tables import (
@@ -245,7 +246,12 @@ def test_many_files_are_looked_for_by_one_listing() -> None:
     second = delete(first, *names).snapshot
     asked: list[str] = []
     store: Any = StepStore(first.store, lambda _, path: None)
-    store.head = lambda path: asked.append(path) or first.store.head(path)
+
+    def head(path: str) -> ObjectMeta:
+        asked.append(path)
+        return first.store.head(path)
+
+    store.head = head
     with pytest.raises(DataFileNotFound, match=r"needs 1 files that do not exist \(part-599\)"):
         restore(Table(store), 1)
     assert not [path for path in asked if path.startswith("part-")]
@@ -303,7 +309,7 @@ def test_an_append_only_table_stays_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("which", [{}, {"version": 0, "timestamp": 0}])
-def test_one_of_version_and_timestamp(which: dict[str, int]) -> None:
+def test_one_of_version_and_timestamp(which: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument, match="a version or a timestamp"):
         restore(table().table, **which)
 

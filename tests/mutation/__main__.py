@@ -65,8 +65,10 @@ def main() -> int:
     samples = [sample(package, options.sample, options.seed) for package in options.package]
     chosen = [found for row in itertools.zip_longest(*samples) for found in row if found is not None]
     if options.again:
-        killed = {(v["module"], v["number"]) for v in json.loads(options.again.read_text()) if v["fate"] == "killed"}
-        chosen = [(module, mutant) for module, mutant in chosen if (module, mutant.number) not in killed]
+        known_killed = {
+            (v["module"], v["number"]) for v in json.loads(options.again.read_text()) if v["fate"] == "killed"
+        }
+        chosen = [(module, mutant) for module, mutant in chosen if (module, mutant.number) not in known_killed]
     verdicts = []
     with tempfile.TemporaryDirectory(prefix="mutation-") as root:
         trials = Trials.of(TREE, Path(root))

@@ -51,7 +51,8 @@ class CoverageMap:
             if found == {_AT_IMPORT}:
                 found = {test for test in self.seconds if test.startswith(f"tests/{Path(module).parts[1]}/")}
         found.discard(_AT_IMPORT)
-        chosen, total_s = [], 0.0
+        chosen: list[str] = []
+        total_s = 0.0
         for test in self._in_turn(found, f"test_{Path(module).stem}.py"):
             if chosen and total_s + self.seconds.get(test, 0.0) > most_s:
                 continue

@@ -14,6 +14,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 _Replace = Callable[[ast.AST], None]
 _Place = tuple[ast.AST, _Replace]
@@ -28,6 +29,7 @@ _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
 }  # fmt: skip
 _CALLS = {"min": "max", "max": "min", "any": "all", "all": "any", "sorted": "list"}
 _LARGE = 1_000
+_Node = TypeVar("_Node", bound=ast.AST)
 _A_NAME = re.compile(r"[\w.\-]+")
 _PACE = re.compile(
     r"_?[A-Z_]*((WAIT|STEP|RETRY|DELAY)_S|AT_ONCE|BATCH|(BATCH|BLOCK|GROUP|PIECE|TAIL)_(ROWS|BYTES))|_NAMED_[A-Z]+"
@@ -163,7 +165,7 @@ def _not(node: ast.expr) -> ast.expr:
     return ast.UnaryOp(op=ast.Not(), operand=node)
 
 
-def _copied(node: ast.AST, **fields: object) -> ast.AST:
+def _copied(node: _Node, **fields: object) -> _Node:
     new = copy.copy(node)
     for field, value in fields.items():
         setattr(new, field, value)

@@ -7,7 +7,7 @@ from typing import Any
 
 from slackwater.errors import ObjectExists, ObjectNotFound, StorageError
 from slackwater.owner.state.table_stores import TableStores
-from slackwater.storage.store import ObjectMeta
+from slackwater.storage.store import ChunkedBytes, ObjectMeta
 
 
 class SimulatedStore:
@@ -42,7 +42,7 @@ class SimulatedStore:
             if recursive or "/" not in path.removeprefix(f"{prefix}/")
         ]
 
-    def put_if_absent(self, path: str, data: bytes, durable: bool = True) -> None:
+    def put_if_absent(self, path: str, data: bytes | ChunkedBytes, durable: bool = True) -> None:
         if self._fails():
             if path not in self.objects and len(data) % 2:
                 self.objects[path] = data

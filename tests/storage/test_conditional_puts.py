@@ -15,6 +15,7 @@ from slackwater.storage.conditional_puts import (
     put_assuming_single_writer,
     require_conditional_puts,
 )
+from slackwater.storage.store import ChunkedBytes
 from tests.transaction.tables import StepStore, new_store
 
 _BUCKET = "https://minio.example, bucket b"
@@ -33,7 +34,7 @@ class Answering:
         self.root_url = self.store.root_url
         self.answers = list(answers)
 
-    def put_if_absent(self, path: str, data: bytes, durable: bool = True) -> None:
+    def put_if_absent(self, path: str, data: bytes | ChunkedBytes, durable: bool = True) -> None:
         answer = self.answers.pop(0)
         if answer is not None:
             raise answer
@@ -127,7 +128,7 @@ class Unconditional(StepStore):
         super().__init__(store, lambda _o, _p: None)
         self._error = error
 
-    def put_if_absent(self, path: str, data: bytes, durable: bool = True) -> None:
+    def put_if_absent(self, path: str, data: bytes | ChunkedBytes, durable: bool = True) -> None:
         raise self._error
 
     def copy_if_absent(self, src: str, dst: str) -> None:

@@ -20,6 +20,7 @@ from slackwater.protocol.actions.files import AddFile, RemoveFile
 from slackwater.scan.deletion_vectors import load_deletion_vectors
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage import ObjectStore, open_store
+from slackwater.storage.store import ChunkedBytes
 from slackwater.transaction.clock import Clock
 from slackwater.transaction.commit.transaction import TableTransaction
 from slackwater.transaction.commit_result import CommitResult
@@ -67,11 +68,11 @@ class StepStore:
         self._before("read", path)
         return self._store.read(path)
 
-    def put_if_absent(self, path: str, data: bytes, durable: bool = True) -> None:
+    def put_if_absent(self, path: str, data: bytes | ChunkedBytes, durable: bool = True) -> None:
         self._before("put_if_absent", path)
         self._store.put_if_absent(path, data, durable)
 
-    def put(self, path: str, data: bytes) -> None:
+    def put(self, path: str, data: bytes | ChunkedBytes) -> None:
         self._before("put", path)
         self._store.put(path, data)
 

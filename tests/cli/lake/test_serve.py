@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -63,7 +64,10 @@ def server_process(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str
 def _proposal(location: str) -> OwnershipProposal:
     table_id, commit_id = str(uuid.uuid4()), str(uuid.uuid4())
     named = {MANAGED_COMMIT_OWNER: OWNER_NAME}
-    actions = [{"commitInfo": {"txnId": commit_id}}, {"metaData": {"id": table_id, "configuration": named}}]
+    actions: list[dict[str, Any]] = [
+        {"commitInfo": {"txnId": commit_id}},
+        {"metaData": {"id": table_id, "configuration": named}},
+    ]
     return OwnershipProposal(table_id, "flights", location, commit_id, 0, actions)
 
 

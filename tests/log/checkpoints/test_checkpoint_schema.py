@@ -74,7 +74,7 @@ def test_statistics_stand_in_the_forms_that_the_table_asks_for(
 
 def test_statistics_survive_every_change_of_form() -> None:
     log = v2_log(add("a", stats=json.dumps(STATS)), add("b"))
-    forms = (AS_STRUCT, ONLY_STRUCT, {}, ONLY_STRUCT, AS_STRUCT, {})
+    forms: tuple[dict[str, str], ...] = (AS_STRUCT, ONLY_STRUCT, {}, ONLY_STRUCT, AS_STRUCT, {})
     for version, configuration in enumerate(forms, 1):
         log.commit(version, metadata(configuration), add(f"f{version}", stats=json.dumps(STATS)))
         write(log, CheckpointLayout.V2 if version % 2 else CheckpointLayout.V1)

@@ -27,8 +27,8 @@ from slackwater.errors import (
 from slackwater.log.checkpoints.write_checkpoint import CheckpointLayout, write_checkpoint
 from slackwater.log.files import action_parquet_writer
 from slackwater.log.files.last_checkpoint import CheckpointInfo, write_last_checkpoint
-from slackwater.log.files.segment import LogFileKind
 from slackwater.log.snapshot import LogSnapshot
+from slackwater.protocol.actions.file_names import LogFileKind
 from tests.examples import examples
 from tests.log.tables import (
     DEFAULT,
@@ -242,8 +242,9 @@ def test_the_policy_of_the_table_chooses_the_layout() -> None:
     assert "checkpoint.parquet" in write(unsupported).path
     log = v2_log(add("a"), configuration=policy)
     info = write(log)
-    assert log.load().segment.checkpoint is not None
-    assert log.load().segment.checkpoint.kind is LogFileKind.CHECKPOINT_UUID
+    checkpoint = log.load().segment.checkpoint
+    assert checkpoint is not None
+    assert checkpoint.kind is LogFileKind.CHECKPOINT_UUID
     assert info.path.endswith(".parquet")
     assert len(info.sidecars) == 1
 

@@ -108,11 +108,13 @@ class CountedStore:
 
     def read(self, path: str) -> bytes:
         self.reads.append(path)
-        return self._store.read(path)
+        found: bytes = self._store.read(path)
+        return found
 
     def read_many(self, wanted: Sequence[str]) -> list[bytes]:
         self.reads += wanted
-        return self._store.read_many(wanted)
+        found: list[bytes] = self._store.read_many(wanted)
+        return found
 
 
 @pytest.fixture
@@ -184,7 +186,7 @@ def test_contents_that_came_with_the_answer_are_not_read_again(log: TableLog, ow
 def test_what_was_read_before_the_owner_was_found_is_not_read_again(log: TableLog, owner: ScriptedOwner) -> None:
     owner.ratify(2, 3)
     store = CountedStore(log.store)
-    snapshot = LogSnapshot.open(store)  # type: ignore[arg-type]
+    snapshot = LogSnapshot.open(store)
     assert (snapshot.version, paths(snapshot)) == (3, ["f0", "f1", "f2", "f3"])
     assert sorted(path for path in store.reads if path.endswith(".json")) == [
         f"_delta_log/{commit_name(version)}" for version in (0, 1)
@@ -203,7 +205,7 @@ def test_what_was_read_before_the_owner_was_found_is_not_kept_where_the_owner_ha
 
     owner.ratify(2, 3)
     store = CountedStore(log.store, backfilled)
-    snapshot = LogSnapshot.open(store)  # type: ignore[arg-type]
+    snapshot = LogSnapshot.open(store)
     assert (snapshot.version, paths(snapshot)) == (3, ["f0", "f1", "f2", "f3"])
     assert snapshot.segment.checkpoint is not None
     assert store.listings > 1

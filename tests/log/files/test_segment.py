@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import PurePosixPath
+from typing import Any
 
 import pytest
 
@@ -250,7 +251,7 @@ def test_last_checkpoint_shortens_the_listing() -> None:
     class ListingStore(SpyStore):
         starts: list[str]
 
-        def list_from(self, prefix: str, start_after: str = "", recursive: bool = False) -> object:
+        def list_from(self, prefix: str, start_after: str = "", recursive: bool = False) -> Any:
             self.starts.append(start_after)
             return self._store.list_from(prefix, start_after, recursive)
 

@@ -30,7 +30,7 @@ def test_each_point_has_one_place_and_neighbours_on_a_hilbert_curve_touch(dimens
     places = hilbert(points, bits)
     assert sorted(places.tolist()) == list(range(1 << (dimensions * bits)))
     order = np.argsort(places)
-    steps = sum(np.abs(np.diff(point[order].astype(np.int64))) for point in points)
+    steps = np.sum([np.abs(np.diff(point[order].astype(np.int64))) for point in points], axis=0)
     assert (steps == 1).all(), "one coordinate changes, by one"
     assert sorted(z_order(points, bits).tolist()) == list(range(1 << (dimensions * bits)))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -34,7 +35,7 @@ def _table(path: Path, mode: str = "name") -> Snapshot:
 def _arrow(snapshot: Snapshot) -> pa.Schema:
     """The columns of a file that has all those of the table."""
 
-    def of(data_type: object) -> pa.DataType:
+    def of(data_type: Any) -> pa.DataType:
         text = str(data_type)
         if hasattr(data_type, "fields"):
             return pa.struct([pa.field(f.name, of(f.type), metadata=_id(f)) for f in data_type.fields])
@@ -64,7 +65,8 @@ def _write(path: Path, columns: pa.Schema) -> None:
 
 def _found(snapshot: Snapshot) -> list[str]:
     files = snapshot.live_files()
-    return with_dropped_columns(snapshot.table, snapshot.configuration, files)["path"].to_pylist()
+    paths: list[str] = with_dropped_columns(snapshot.table, snapshot.configuration, files)["path"].to_pylist()
+    return paths
 
 
 @pytest.mark.parametrize("mode", ["name", "id"])

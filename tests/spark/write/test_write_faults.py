@@ -15,6 +15,7 @@ from slackwater import Snapshot, errors
 from slackwater.spark.write.files import data_files as writer_module
 from slackwater.spark.write.table_writer import TableWriter
 from slackwater.storage.local_store import LocalObjectStore
+from slackwater.storage.store import ChunkedBytes
 from slackwater.transaction.commit import factory
 from slackwater.transaction.committers.filesystem import FilesystemCommitter
 from tests.spark.written import Interloper, actions, data_files, listing, read, rows, save
@@ -47,7 +48,7 @@ class Faulty:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    def put_if_absent(self, path: str, data: bytes) -> None:
+    def put_if_absent(self, path: str, data: bytes | ChunkedBytes) -> None:
         if self._lands and self._store.head(path) is None:
             self._store.put_if_absent(path, data)
         raise self._error("the store is not well")

@@ -20,6 +20,7 @@ from slackwater.log.files.last_checkpoint import write_last_checkpoint
 from slackwater.protocol.actions.file_names import commit_path
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage import ObjectStore
+from slackwater.storage.store import ChunkedBytes
 from slackwater.transaction.commit.transaction import TableTransaction
 from slackwater.transaction.committers.filesystem import FilesystemCommitter
 from slackwater.transaction.table.public_transaction import Transaction
@@ -53,7 +54,7 @@ class Sleeper:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    def put_if_absent(self, path: str, data: bytes, durable: bool = True) -> None:
+    def put_if_absent(self, path: str, data: bytes | ChunkedBytes, durable: bool = True) -> None:
         if not self._after:
             self._sleep()
         self._store.put_if_absent(path, data, durable)
@@ -238,7 +239,7 @@ def test_a_put_whose_answer_was_lost_is_looked_at_in_the_same_way() -> None:
     base = table()
 
     class Silent(Sleeper):
-        def put_if_absent(self, path: str, data: bytes, durable: bool = True) -> None:
+        def put_if_absent(self, path: str, data: bytes | ChunkedBytes, durable: bool = True) -> None:
             super().put_if_absent(path, data, durable)
             raise StorageError("no answer")
 

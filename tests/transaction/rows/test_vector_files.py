@@ -14,6 +14,7 @@ from pyroaring import BitMap64
 from slackwater.errors import InvalidArgument, ObjectExists, StorageError, StorageRefused
 from slackwater.scan.deletion_vectors import load_deletion_vectors
 from slackwater.storage import open_store
+from slackwater.storage.store import ChunkedBytes
 from slackwater.transaction.rows import vector_files as vector_files_module
 from slackwater.transaction.rows.vector_files import LoadedVectors, delete_vector_files, write_deletion_vectors
 from tests.examples import examples
@@ -71,7 +72,7 @@ def test_a_request_that_the_store_repeated_is_our_own() -> None:
     store = new_store()
 
     class Repeating(StepStore):
-        def put_if_absent(self, path: str, data: bytes, durable: bool = True) -> None:
+        def put_if_absent(self, path: str, data: bytes | ChunkedBytes, durable: bool = True) -> None:
             self._store.put_if_absent(path, data, durable)
             self._store.put_if_absent(path, data, durable)
 
