@@ -401,7 +401,10 @@ def postgres(program: str, url: str, text: bytes = b"") -> bytes:
     command = [str(server._binaries / program), "-h", socket, "-U", "owner", "-d", found.path.strip("/")]
     if program == "psql":
         command += ["-q", "-v", "ON_ERROR_STOP=1"]
-    return subprocess.run(command, input=text, check=True, capture_output=True, **server._as_user()).stdout
+    done: subprocess.CompletedProcess[bytes] = subprocess.run(
+        command, input=text, check=True, capture_output=True, **server._as_user()
+    )
+    return done.stdout
 
 
 def test_nobody_is_told_to_move_what_an_owner_ratified_out_of_the_log(

@@ -94,7 +94,7 @@ def _with_checkpoint() -> TableLog:
     return log
 
 
-def _replaced(data: bytearray, old: bytes, new: bytes) -> bytes:
+def _rewritten(data: bytearray, old: bytes, new: bytes) -> bytes:
     return bytes(data).replace(old, new)
 
 
@@ -464,7 +464,7 @@ def test_text_in_a_checkpoint_that_is_not_utf_8_is_damage() -> None:
     log = _eight_commits()
     for word in (b"EVILPATH", b"EVILNAME"):
         log.classic(4, *DEFAULT, *map(add, FILES[:4]), add("EVILPATH"), txn("EVILNAME", 1), compression="none")
-        _damage(log, partial(_replaced, old=word, new=b"\xff\xfe" + word[2:]))
+        _damage(log, partial(_rewritten, old=word, new=b"\xff\xfe" + word[2:]))
         with pytest.warns(CheckpointFallbackWarning, match=CHECKPOINT):
             assert paths(log.load()) == FILES
 

@@ -247,7 +247,7 @@ def test_many_files_are_looked_for_by_one_listing() -> None:
     asked: list[str] = []
     store: Any = StepStore(first.store, lambda _, path: None)
 
-    def head(path: str) -> ObjectMeta:
+    def head(path: str) -> ObjectMeta | None:
         asked.append(path)
         return first.store.head(path)
 

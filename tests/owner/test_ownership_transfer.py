@@ -115,9 +115,12 @@ def test_a_database_that_goes_away_after_the_promise_leaves_open_what_became_of_
     table = created(lake, owner)
     asked = proposal(lake)
     after_write(owner, PROMISED, go_away, monkeypatch)
-    transfer = (lambda: owner.take(asked)) if kind == "take" else (lambda: owner.release(releasing(table, 1)))
+    transfers: dict[str, Callable[[], object]] = {
+        "take": lambda: owner.take(asked),
+        "release": lambda: owner.release(releasing(table, 1)),
+    }
     with pytest.raises(CommitUnknown, match="the database is down"):
-        transfer()
+        transfers[kind]()
     other = lake.embedded()
     if kind == "take":
         assert other.table(asked.name).ratified_version == 0

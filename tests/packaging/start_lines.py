@@ -99,6 +99,7 @@ class Steps:
         news = self._spark.sql("SELECT id, DATE '2026-02-02' AS day, 5 AS qty FROM range(7, 12)")
         merge = table.alias("t").merge(news.alias("s"), "t.id = s.id")
         result = merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute().first()
+        assert result is not None
         assert (result.num_updated_rows, result.num_inserted_rows) == (2, 3), result
 
     def travel(self) -> None:
@@ -119,7 +120,9 @@ class Steps:
     def optimize_and_vacuum(self) -> None:
         """Small files become one, and a dry run names what could go."""
         table = slackwater.DeltaTable.forPath(self._spark, self._path)
-        assert table.optimize().executeCompaction().first().metrics.numFilesAdded == 1
+        optimized = table.optimize().executeCompaction().first()
+        assert optimized is not None
+        assert optimized.metrics.numFilesAdded == 1
         table.vacuum(168)
         assert table.toDF().count() == 12
 

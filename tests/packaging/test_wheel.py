@@ -13,6 +13,7 @@ import sys
 import tarfile
 import zipfile
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -110,7 +111,7 @@ def test_what_only_this_repository_needs_is_no_extra(metadata: email.message.Mes
 
 
 def test_the_readme_of_a_package_has_no_link_to_a_file_of_the_repository(metadata: email.message.Message) -> None:
-    text = str(metadata.get_payload(decode=True), "utf-8")
+    text = cast("bytes", metadata.get_payload(decode=True)).decode("utf-8")
     assert text.startswith("# Slackwater")
     assert re.findall(r"\]\((?!https?:|#)", text) == []
     assert "Five minutes to start, coming from delta-spark" in text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -62,7 +62,7 @@ MISTAKES = [
     Mistake("path of a file", a_file, read(), ("{path}",)),
     Mistake("no path", of(), lambda s, p: s.read.format("delta").load(), ("path",)),
     Mistake("path is a table's name", of(), lambda s, p: s.read.format("delta").load("flights"), ("flights",)),
-    Mistake("path is a number", of(), lambda s, p: s.read.format("delta").load(3), ("3",)),
+    Mistake("path is a number", of(), lambda s, p: s.read.format("delta").load(cast("str", 3)), ("3",)),
     Mistake("typo in column: where str", of(), frame(lambda f: f.where("idd = 1")), ("idd", "`id`"), of_spark=True),
     Mistake(
         "typo in column: where Column",

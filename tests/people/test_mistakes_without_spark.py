@@ -77,7 +77,7 @@ MISTAKES: list[tuple[str, Call, tuple[str, ...]]] = [
     ("a limit that is text", rows(limit="3"), ("'3'",)),
     ("files of a number", lambda table: Snapshot.load(table).files(where=3), ("SQL text", "int")),  # type: ignore[arg-type]
     ("a file that is gone", _gone, ("version 1", "again", "VACUUM")),
-    ("typo in a name", lambda table: slackwater.Snapshott, ("Snapshott", "'Snapshot'")),
+    ("typo in a name", lambda table: slackwater.Snapshott, ("Snapshott", "'Snapshot'")),  # type: ignore[attr-defined]
     ("a commit to no table", lambda table: Transaction(f"{table}/nope"), ("{table}/nope",)),
     ("a file of no partition", _other_partition, ("x.parquet", "'letter'")),
     ("a transaction twice", _again, ("already committed",)),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import orjson
 import pytest
 
@@ -94,8 +92,8 @@ def test_no_setting_of_a_session_hides_a_call_in_a_text(sql: str) -> None:
         require_known_functions(sql, "the check")
 
 
-def table(configuration: dict[str, str] | None = None, **metadata: Any) -> Metadata:
-    column = {"name": "s", "type": "string", "nullable": True, "metadata": metadata}
+def table(configuration: dict[str, str] | None = None, metadata: dict[str, str] | None = None) -> Metadata:
+    column = {"name": "s", "type": "string", "nullable": True, "metadata": metadata or {}}
     schema = orjson.dumps({"type": "struct", "fields": [column]}).decode()
     return Metadata("id", schema_string=schema, configuration=configuration or {})
 
@@ -108,10 +106,10 @@ CALL = "reflect('java.lang.System', 'getenv', 'HOME')"
     [
         (table({"delta.constraints.c": f"{CALL} = s"}), "CHECK constraint c"),
         (table({"DELTA.Constraints.c": f"{CALL} = s"}), "CHECK constraint c"),
-        (table(**{GENERATION_EXPRESSION: CALL}), "the generation expression of column s"),
-        (table(**{CURRENT_DEFAULT: CALL}), "the default value of column s"),
+        (table(metadata={GENERATION_EXPRESSION: CALL}), "the generation expression of column s"),
+        (table(metadata={CURRENT_DEFAULT: CALL}), "the default value of column s"),
         (
-            table(**{INVARIANTS: orjson.dumps({"expression": {"expression": f"{CALL} = s"}}).decode()}),
+            table(metadata={INVARIANTS: orjson.dumps({"expression": {"expression": f"{CALL} = s"}}).decode()}),
             "the invariant of column s",
         ),
     ],

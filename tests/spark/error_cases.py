@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Work = Callable[["SparkSession", str], Any]
-CDF = {"delta.enableChangeDataFeed": "true"}
-MAPPED = {"delta.columnMapping.mode": "name"}
+CDF: dict[str, Any] = {"delta.enableChangeDataFeed": "true"}
+MAPPED: dict[str, Any] = {"delta.columnMapping.mode": "name"}
 FEED = {"readChangeFeed": "true"}
 
 
@@ -65,7 +65,8 @@ def made(build: Callable[[Any], Any], **properties: str) -> Work:
     return make
 
 
-def table(call: Callable[[DeltaTable], Any]) -> Work:
+def table(call: Callable[[Any], Any]) -> Work:
+    """A call of a DeltaTable, which people may call wrongly: hence without its type."""
     return lambda spark, path: call(DeltaTable.forPath(spark, path))
 
 

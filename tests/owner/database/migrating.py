@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 import sqlalchemy as sa
 from alembic import command
@@ -20,7 +21,7 @@ def repeated_migrations() -> Iterator[dict[str, Statements]]:
 
     What has been migrated before, however far, is Alembic's.
     """
-    before, known = command.upgrade, dict[str, Statements]()
+    known = dict[str, Statements]()
 
     def repeated(config: Config, revision: str) -> None:
         connection = config.attributes["connection"]
@@ -33,11 +34,8 @@ def repeated_migrations() -> Iterator[dict[str, Statements]]:
         else:
             known[kind] = _changes(connection, lambda: _upgrade(config, revision))
 
-    command.upgrade = repeated
-    try:
+    with patch.object(command, "upgrade", repeated):
         yield known
-    finally:
-        command.upgrade = before
 
 
 def _changes(connection: sa.Connection, work: Callable[[], None]) -> Statements:

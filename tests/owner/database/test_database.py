@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -160,7 +161,7 @@ def test_several_that_open_an_empty_database_migrate_it_once(url: str) -> None:
 
 def test_threads_that_open_databases_of_their_own_migrate_them_beside_each_other(tmp_path: Path) -> None:
     urls = [new_url("sqlite", tmp_path / f"{number}.db") for number in range(6)]
-    opened = at_once(*(lambda url=url: Database(url) for url in urls))  # type: ignore[misc]
+    opened = at_once(*(partial(Database, url) for url in urls))
     assert all(isinstance(found, Database) for found in opened), opened
     for found in opened:
         found.close()
@@ -413,7 +414,7 @@ def test_a_server_that_takes_no_writes_yet_is_waited_for_and_then_said_to_be_so(
 
         def let_write(takes_writes: bool) -> None:
             value = "off" if takes_writes else "on"
-            connection.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = {value}")  # type: ignore[arg-type]
+            connection.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = {value}")
             owner_.database._engine.dispose()
 
         connection.execute("SET default_transaction_read_only = off")

@@ -60,7 +60,7 @@ class MemoryOwner:
     `before_commit` is called outside its lock.
     """
 
-    def __init__(self, before_commit: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, before_commit: Callable[[], object] = lambda: None) -> None:
         self._lock = threading.Lock()
         self._logs: dict[str, _Log] = {}
         self._before_commit = before_commit

@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 import anyio
 import httpx
@@ -20,6 +21,14 @@ from slackwater.owner.served.settings import ServedSettings
 from slackwater.owner.served.tokens import Tokens
 
 _UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def address_of(url: str) -> tuple[str, int]:
+    """Host and port of a server."""
+    place = urlsplit(url)
+    assert place.hostname is not None
+    assert place.port is not None
+    return place.hostname, place.port
 
 
 @contextmanager

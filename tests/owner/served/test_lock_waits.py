@@ -205,7 +205,8 @@ def test_a_lock_that_has_begun_to_be_waited_for_is_not_given_up_by_the_server() 
         async with anyio.create_task_group() as group:
             group.start_soon(workers.lock, _held_until(free, waiting.set), 60.0)
             await anyio.to_thread.run_sync(waiting.wait)
-            return await workers.lock(lock, 0.5)
+            answer = await workers.lock(lock, 0.5)
+        return answer
 
     assert anyio.run(late) == "locked"
 

@@ -32,7 +32,7 @@ from slackwater.owner.served.settings import ServedSettings
 from slackwater.owner.served.tokens import Scope, Tokens
 from tests.owner.served.certificates import self_signed
 from tests.owner.served.memory_owner import OWNER_ID, MemoryOwner
-from tests.owner.served.serving import commit_request, new_id, proposal, served, taken
+from tests.owner.served.serving import address_of, commit_request, new_id, proposal, served, taken
 
 ROOT = Path(__file__).parents[3]
 
@@ -101,7 +101,7 @@ def test_many_threads_of_one_client_commit_to_one_table_and_nothing_is_lost_or_d
     table_id = taken(owner)
 
     def work(writer: int) -> list[int]:
-        landed = []
+        landed: list[int] = []
         version = 1
         while len(landed) < 10:
             answer = owner.commit(commit_request(table_id, version))
@@ -207,9 +207,8 @@ def test_a_server_that_is_told_to_stop_finishes_the_commit_in_flight_and_backfil
         process.send_signal(number)
         while "Waiting for connections to close" not in process.stderr.readline():
             assert process.poll() is None
-        place = urlsplit(url)
         with pytest.raises(ConnectionRefusedError):
-            socket.create_connection((place.hostname, place.port)).close()
+            socket.create_connection(address_of(url)).close()
         assert not pending.done()
         process.stdin.write("go on\n")
         process.stdin.flush()
@@ -227,9 +226,8 @@ def test_a_client_that_breaks_off_in_the_middle_of_its_request_does_no_harm(memo
     with served(memory) as url:
         owner = HttpOwner(url)
         table_id = taken(owner)
-        place = urlsplit(url)
-        with socket.create_connection((place.hostname, place.port)) as raw:
-            head = f"POST /v1/tables/{table_id}/commits HTTP/1.1\r\nHost: {place.netloc}\r\n"
+        with socket.create_connection(address_of(url)) as raw:
+            head = f"POST /v1/tables/{table_id}/commits HTTP/1.1\r\nHost: {urlsplit(url).netloc}\r\n"
             raw.sendall(f'{head}Content-Type: application/json\r\nContent-Length: 500\r\n\r\n{{"commitId"'.encode())
         assert owner.tables() == memory.tables()
         owner.close()

@@ -123,8 +123,8 @@ def test_tokens_are_listed_by_name_without_their_secrets(tokens: Tokens, times: 
     tokens.create("a", ["read"], expires_ms=times.ms + 5)
     listed = tokens.records()
     assert [(record.name, record.scopes, record.created_ms, record.expires_ms) for record in listed] == [
-        ("a", {Scope.READ}, times.ms, times.ms + 5),
-        ("b", {Scope.ADMIN}, times.ms, None),
+        ("a", frozenset({Scope.READ}), times.ms, times.ms + 5),
+        ("b", frozenset({Scope.ADMIN}), times.ms, None),
     ]
 
 

@@ -203,7 +203,7 @@ def test_what_is_no_request_never_reaches_the_owner(path: str, body: Any) -> Non
     memory = MemoryOwner()
     answer = AppClient(create_app(memory, None)).post(path, json=body)
     assert (answer.status_code, answer.json()["error"]) == (422, "InvalidArgument"), answer.text
-    assert memory.transactions == memory.time_requests == memory.lock_requests == memory.alive == []
+    assert (memory.transactions, memory.time_requests, memory.lock_requests, memory.alive) == ([], [], [], [])
 
 
 @pytest.mark.parametrize("value", [b"NaN", b"1e999", b"Infinity"])

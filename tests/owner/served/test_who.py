@@ -80,7 +80,7 @@ def test_the_history_names_the_token_and_without_tokens_who_the_client_says(serv
         _alone(lake, "a")
     with serving.lake("colleague") as lake:
         _alone(lake, "b")
-        told = [(commit.commits.keys(), {c.user_name for c in commit.commits.values()}) for commit in lake.history()]
+        told = [(set(commit.commits), {c.user_name for c in commit.commits.values()}) for commit in lake.history()]
         ids = {row["userId"] for row in describe_history(lake.snapshot("a"))}
         lake.release("a")
         path = tmp_path / "lake" / "a"

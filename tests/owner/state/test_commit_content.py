@@ -42,7 +42,7 @@ def test_the_kinds_of_its_actions_decide_whether_a_commit_may_move(kind: str, ma
 
 
 def test_row_ids_are_those_that_a_commit_gives_out_itself() -> None:
-    adds = [{"add": {"baseRowId": 12}}, {"add": {"baseRowId": 7}}, {"add": {}}]
+    adds: list[dict[str, Any]] = [{"add": {"baseRowId": 12}}, {"add": {"baseRowId": 7}}, {"add": {}}]
     facts = facts_of([INFO, *adds, mark(20)], "x")
     assert (facts.mark, facts.first_row_id, facts.may_move) == (20, 7, True)
     # Without a mark they were given out before: the files are only told again.

@@ -19,7 +19,7 @@ from slackwater.protocol.actions.paths import (
     is_absolute,
 )
 
-_NAMES = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), min_size=1, max_size=12)
+_NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=12)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from slackwater.errors import CorruptTable, InvalidArgument, InvalidSchema, Unsu
 from slackwater.protocol.actions.actions import Metadata, Protocol
 from slackwater.protocol.features.column_mapping import FIELD_ID, ID, NAME, NONE, PHYSICAL_NAME, physical_schema
 from slackwater.protocol.features.column_mapping_ids import (
-    MAX_COLUMN_ID,
     NESTED_IDS,
     assign_column_mapping,
     max_column_id,
@@ -23,6 +22,7 @@ from slackwater.protocol.features.column_mapping_ids import (
     with_mapped_schema,
 )
 from slackwater.protocol.features.table_configuration import TableConfiguration
+from slackwater.protocol.properties.registry import MAX_COLUMN_ID
 from slackwater.protocol.schema.schema import (
     LONG,
     ArrayType,

@@ -48,8 +48,8 @@ def _table(
     return TableConfiguration(protocol, Metadata("id", schema_to_json(schema), partitions, configuration or {}))
 
 
-def _one(data_type: DataType = LONG, nullable: bool = True, **metadata: object) -> StructType:
-    return StructType((StructField("a", data_type, nullable, metadata),))
+def _one(data_type: DataType = LONG, nullable: bool = True, metadata: Mapping[str, object] | None = None) -> StructType:
+    return StructType((StructField("a", data_type, nullable, metadata or {}),))
 
 
 # A new table
@@ -417,12 +417,12 @@ def test_properties_turn_features_on(configuration: dict[str, str], features: se
         (_one(nullable=False), {"invariants"}),
         (_one(StructType((StructField("x", LONG, False),))), {"invariants"}),
         (_one(ArrayType(StructType((StructField("x", LONG, False),)))), {"invariants"}),
-        (_one(**{"delta.invariants": "{}"}), {"invariants"}),
-        (_one(**{"delta.generationExpression": "b + 1"}), {"generatedColumns"}),
-        (_one(**{"delta.identity.start": 1}), {"identityColumns"}),
+        (_one(metadata={"delta.invariants": "{}"}), {"invariants"}),
+        (_one(metadata={"delta.generationExpression": "b + 1"}), {"generatedColumns"}),
+        (_one(metadata={"delta.identity.start": 1}), {"identityColumns"}),
         (_one(TIMESTAMP_NTZ), {"timestampNtz"}),
         (_one(MapType(STRING, ArrayType(TIMESTAMP_NTZ))), {"timestampNtz"}),
-        (_one(CURRENT_DEFAULT="1"), set()),
+        (_one(metadata={"CURRENT_DEFAULT": "1"}), set()),
     ],
 )
 def test_columns_turn_features_on(schema: StructType, features: set[str]) -> None:
@@ -456,7 +456,7 @@ _MAPPED = StructType((StructField("a", LONG, True, {FIELD_ID: 1, PHYSICAL_NAME: 
         ((), _one(TIMESTAMP_NTZ), {}, (), "use timestampNtz, which"),
         (
             (),
-            _one(CURRENT_DEFAULT="1"),
+            _one(metadata={"CURRENT_DEFAULT": "1"}),
             {},
             (),
             "column a has a default value, .*delta.feature.allowColumnDefau",
@@ -487,26 +487,26 @@ _MAPPED = StructType((StructField("a", LONG, True, {FIELD_ID: 1, PHYSICAL_NAME: 
         ),
         (
             ("identityColumns",),
-            _one(**{"delta.identity.start": 1, "delta.identity.step": 1}),
+            _one(metadata={"delta.identity.start": 1, "delta.identity.step": 1}),
             {},
             ("a",),
             "identity column a: a table cannot be partitioned by it",
         ),
         (
             ("identityColumns", "generatedColumns"),
-            _one(**{"delta.identity.start": 1, "delta.identity.step": 1, "delta.generationExpression": "1"}),
+            _one(metadata={"delta.identity.start": 1, "delta.identity.step": 1, "delta.generationExpression": "1"}),
             {},
             (),
             "column a cannot have a generation expression and an identity at the same time",
         ),
         (
             ("allowColumnDefaults", "generatedColumns"),
-            _one(**{"CURRENT_DEFAULT": "1", "delta.generationExpression": "1"}),
+            _one(metadata={"CURRENT_DEFAULT": "1", "delta.generationExpression": "1"}),
             {},
             (),
             "column a cannot have a generation expression and a default value at the same time",
         ),
-        ((), _one(**{"delta.invariants": "nonsense"}), {}, (), "column a: delta.invariants must be"),
+        ((), _one(metadata={"delta.invariants": "nonsense"}), {}, (), "column a: delta.invariants must be"),
     ],
 )
 def test_what_does_not_go_together_is_refused(
@@ -526,7 +526,7 @@ def test_what_does_not_go_together_is_refused(
     ("features", "schema", "configuration", "partitions"),
     [
         ((), PLAIN, {}, ("a",)),
-        (("allowColumnDefaults",), _one(CURRENT_DEFAULT="1"), {}, ()),
+        (("allowColumnDefaults",), _one(metadata={"CURRENT_DEFAULT": "1"}), {}, ()),
         (("clustering",), PLAIN, {}, ()),
         (("rowTracking",), PLAIN, {"delta.enableRowTracking": "true", **_NAMES}, ()),
         (("rowTracking",), PLAIN, {"delta.rowTrackingSuspended": "true"}, ()),
@@ -536,7 +536,7 @@ def test_what_does_not_go_together_is_refused(
             {"delta.enableIcebergCompatV1": "true", "delta.columnMapping.mode": "name"},
             (),
         ),
-        (("identityColumns",), _one(**{"delta.identity.start": 1, "delta.identity.step": -1}), {}, ()),
+        (("identityColumns",), _one(metadata={"delta.identity.start": 1, "delta.identity.step": -1}), {}, ()),
         ((), _one(BINARY, False), {"delta.constraints.c": "a is not null"}, ()),
     ],
 )

@@ -128,7 +128,7 @@ def test_what_a_change_affects_is_parsed_anew() -> None:
     assert (table.schema, table.column_mapping_mode) == (ONE, NAME)
     assert table.changed(metadata=replace(table.metadata, schema_string=NO_COLUMNS)).schema == StructType()
     without = table.changed(metadata=replace(table.metadata, configuration={}))
-    assert (without.column_mapping_mode, without.properties) == (NONE, {})
+    assert (without.column_mapping_mode, dict(without.properties)) == (NONE, {})
     assert table.changed(Protocol(1, 1)).column_mapping_mode == NONE
 
 

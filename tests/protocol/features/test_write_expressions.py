@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 import pytest
 
@@ -40,8 +41,8 @@ def _rules(
     return row_rules(TableConfiguration(protocol, Metadata("id", schema_to_json(schema), (), configuration or {})))
 
 
-def _one(data_type: DataType = LONG, nullable: bool = True, **metadata: object) -> StructType:
-    return StructType((StructField("a", data_type, nullable, metadata),))
+def _one(data_type: DataType = LONG, nullable: bool = True, metadata: Mapping[str, object] | None = None) -> StructType:
+    return StructType((StructField("a", data_type, nullable, metadata or {}),))
 
 
 def _invariant(sql: object) -> str:
@@ -115,7 +116,7 @@ def test_invariants_belong_to_the_path_of_their_column() -> None:
 )
 def test_an_invariant_that_cannot_be_understood_is_named(text: object) -> None:
     with pytest.raises(InvalidSchema, match=r"column a: delta\.invariants must be .*<SQL>"):
-        _rules(_one(**{"delta.invariants": text}))
+        _rules(_one(metadata={"delta.invariants": text}))
 
 
 @pytest.mark.parametrize(
@@ -170,7 +171,7 @@ def test_columns_that_make_their_values_need_their_feature(
 
 @pytest.mark.parametrize("protocol", [NOTHING, Protocol(1, 1), ALL])
 def test_checks_hold_whether_or_not_the_protocol_supports_them(protocol: Protocol) -> None:
-    schema = _one(nullable=False, **{"delta.invariants": _invariant("a > 3")})
+    schema = _one(nullable=False, metadata={"delta.invariants": _invariant("a > 3")})
     assert _rules(schema, protocol, {"delta.constraints.c": "a < 9"}) == WriteExpressions(
         not_null=(("a",),), checks=(CheckConstraint("c", "a < 9"),), invariants=(Invariant(("a",), "a > 3"),)
     )
@@ -180,7 +181,7 @@ def test_checks_hold_whether_or_not_the_protocol_supports_them(protocol: Protoco
 @pytest.mark.parametrize("value", [7, "", "  ", {"a": 1}])
 def test_an_expression_that_is_no_sql_is_named(key: str, value: object) -> None:
     with pytest.raises(InvalidSchema, match=f"column a: {key} must be a SQL expression"):
-        _rules(_one(**{key: value}))
+        _rules(_one(metadata={key: value}))
 
 
 @pytest.mark.parametrize(
@@ -194,4 +195,4 @@ def test_nested_columns_do_not_make_their_values(key: str, what: str) -> None:
 
 def test_a_broken_identity_column_is_no_rule() -> None:
     with pytest.raises(InvalidSchema, match=r"identity column a: delta\.identity\.start must be a long"):
-        _rules(_one(**{"delta.identity.step": 1}))
+        _rules(_one(metadata={"delta.identity.step": 1}))

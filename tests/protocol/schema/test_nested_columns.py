@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -26,7 +26,7 @@ def by_name(column: StructField) -> str:
     return column.name
 
 
-def told(other: StructType, **rules: Callable[[StructField, StructField], bool]) -> dict[str, bool]:
+def told(other: StructType, **rules: Any) -> dict[str, bool]:
     pairs = paired_columns(NESTED, other, by_name, by_name, **rules)
     return {".".join(pair.path): pair.found is not None for pair in pairs}
 

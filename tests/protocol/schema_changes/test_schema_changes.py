@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import pytest
@@ -76,8 +76,8 @@ def _column(table: TableConfiguration, *path: str) -> StructField:
     return next(column for found, column in walk_fields(_schema(table)) if found == path)
 
 
-def _new(name: str, data_type: DataType = LONG, **table: object) -> StructField:
-    return StructField(name, data_type, True, table)
+def _new(name: str, data_type: DataType = LONG, metadata: Mapping[str, object] | None = None) -> StructField:
+    return StructField(name, data_type, True, metadata or {})
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_a_field_is_added_to_a_struct_at_any_depth(parent: tuple[str, ...], foun
 def test_a_later_column_may_build_on_an_earlier_one() -> None:
     new = [
         NewColumn(_new("t", _struct(i=LONG))),
-        NewColumn(_new("j", comment="said"), ("t",)),
+        NewColumn(_new("j", metadata={"comment": "said"}), ("t",)),
         NewColumn(_new("u"), (), ColumnPosition("t")),
     ]
     added = add_columns(_table(NAME, _struct(a=LONG)), new)
@@ -145,11 +145,11 @@ def test_added_columns_bring_no_ids_from_elsewhere() -> None:
         (NewColumn(_new("n"), ("s",), ColumnPosition("a")), r"after 'a': there is no such column in s, only"),
         (NewColumn(replace(_new("n"), nullable=False)), "column n is NOT NULL"),
         (NewColumn(_new("n", StructType((replace(_new("i"), nullable=False),)))), r"column n\.i is NOT NULL"),
-        (NewColumn(_new("n", CURRENT_DEFAULT="1")), "cannot be added with a default value"),
-        (NewColumn(_new("n", EXISTS_DEFAULT="1")), "cannot be added with a default value"),
-        (NewColumn(_new("n", **{"delta.generationExpression": "1"})), "column n is generated"),
-        (NewColumn(_new("n", **{"delta.identity.start": 1})), "column n is generated"),
-        (NewColumn(_new("n", **{"delta.invariants": "{}"})), "column n is generated"),
+        (NewColumn(_new("n", metadata={"CURRENT_DEFAULT": "1"})), "cannot be added with a default value"),
+        (NewColumn(_new("n", metadata={"EXISTS_DEFAULT": "1"})), "cannot be added with a default value"),
+        (NewColumn(_new("n", metadata={"delta.generationExpression": "1"})), "column n is generated"),
+        (NewColumn(_new("n", metadata={"delta.identity.start": 1})), "column n is generated"),
+        (NewColumn(_new("n", metadata={"delta.invariants": "{}"})), "column n is generated"),
         (NewColumn(_new("n", _struct(v=VOID))), r"n\.v is of type void"),
         (NewColumn(_new("n", ArrayType(StructType()))), r"n\.element is a struct without fields"),
         (NewColumn(_new("n n"), ("s",)), r"column s\.`n n`: .* set the table property delta\.columnMapping\.mode"),

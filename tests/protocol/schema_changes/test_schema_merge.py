@@ -237,7 +237,9 @@ def test_a_nested_column_that_must_not_be_null_must_be_in_the_data() -> None:
     assert _merged(strict, _struct(y=LONG)) == strict
 
 
-LEAVES = st.sampled_from([BYTE, SHORT, INTEGER, LONG, FLOAT, DOUBLE, STRING, DecimalType(5, 0), DecimalType(12, 2)])
+LEAVES: st.SearchStrategy[DataType] = st.sampled_from(
+    [BYTE, SHORT, INTEGER, LONG, FLOAT, DOUBLE, STRING, DecimalType(5, 0), DecimalType(12, 2)]
+)
 
 
 def _structs(inner: st.SearchStrategy[DataType], least: int = 1) -> st.SearchStrategy[StructType]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -52,7 +53,7 @@ def _schema(table: TableConfiguration) -> StructType:
     return parse_schema(table.metadata.schema_string)
 
 
-def _identity(schema: StructType) -> dict[tuple[str, ...], tuple[object, object]]:
+def _identity(schema: StructType) -> dict[tuple[str, ...], tuple[Any, Any]]:
     return {p: (c.metadata.get(FIELD_ID), c.metadata.get(PHYSICAL_NAME)) for p, c in walk_fields(schema)}
 
 
@@ -87,7 +88,7 @@ def test_columns_are_reordered_widened_and_added_in_their_place(mode: str) -> No
     old, new = _identity(_schema(before)), _identity(_schema(after))
     assert {path: new[path] for path in old} == old
     if mode == NAME:
-        assert min(new[path][0] for path in new if path not in old) > int(before.metadata.configuration[MAX_COLUMN_ID])  # type: ignore[type-var]
+        assert min(new[path][0] for path in new if path not in old) > int(before.metadata.configuration[MAX_COLUMN_ID])
         assert int(after.metadata.configuration[MAX_COLUMN_ID]) == int(before.metadata.configuration[MAX_COLUMN_ID]) + 3
 
 

@@ -6,7 +6,7 @@ import logging
 import ssl
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import orjson
@@ -351,7 +351,7 @@ def test_a_timeout_that_is_none_is_refused(timeout_s: float) -> None:
         lambda owner: owner.table("../commits"),
         lambda owner: owner.repair("x"),
         lambda owner: owner.take(replace(proposal("flights"), name="a/b")),
-        lambda owner: owner.take(replace(proposal("flights"), location=b"bytes")),
+        lambda owner: owner.take(replace(proposal("flights"), location=cast("str", b"bytes"))),
     ],
 )
 def test_what_is_no_request_is_not_sent(call: Callable[[HttpOwner], object]) -> None:

@@ -111,7 +111,7 @@ def test_the_console_shows_an_owner_at_work_and_what_it_is_told_is_text(
 ) -> None:
     short = {lock.transaction for lock in at_work.activity().locks if lock.held}
     (holder,) = short
-    with served(_Kept(at_work)) as url:  # type: ignore[arg-type]
+    with served(_Kept(at_work)) as url:
         dom = _seen(browser, tmp_path / "profile", url)
     assert "<title>Slackwater commit owner</title>" in dom
     assert "<img" not in dom
@@ -149,7 +149,7 @@ def test_without_a_token_nothing_is_shown_and_with_one_that_is_typed_everything(
     token = tokens.create("looker", [Scope.READ])
 
     _with_pages(monkeypatch, {"/typed": _typing(token), "/mistyped": _typing(f"{token}x")})
-    with served(_Kept(at_work), tokens) as url:  # type: ignore[arg-type]
+    with served(_Kept(at_work), tokens) as url:
         locked = _seen(browser, tmp_path / "one", url)
         opened = _seen(browser, tmp_path / "two", f"{url}/typed")
         refused = _seen(browser, tmp_path / "three", f"{url}/mistyped")
@@ -208,7 +208,7 @@ def test_nothing_is_wider_than_the_window(
     picture = Path(os.environ.get("SLACKWATER_PICTURES", tmp_path)) / f"console-{width}-{scheme}.png"
     options = [f"--window-size={width},1800"]
     options += ["--blink-settings=preferredColorScheme=0"] if scheme == "dark" else []
-    with served(_Kept(at_work)) as url:  # type: ignore[arg-type]
+    with served(_Kept(at_work)) as url:
         dom = _run(browser, tmp_path / "profile", f"{url}/measured", *options, "--dump-dom").stdout
         _run(browser, tmp_path / "profile", url, *options, f"--screenshot={picture}")
     assert 'data-beyond="0"' in dom

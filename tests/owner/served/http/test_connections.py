@@ -9,7 +9,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from urllib.parse import urlsplit
+from typing import Any
 
 import httpx
 import orjson
@@ -19,16 +19,15 @@ from slackwater.owner.served.http.access_log import JsonLines, RepeatLimiter
 from slackwater.owner.served.http.connections import Accepted, AdmittingListener, Connections
 from tests.owner.served.crowding import Crowded, crowded
 from tests.owner.served.memory_owner import MemoryOwner
-from tests.owner.served.serving import served
+from tests.owner.served.serving import address_of, served
 
 LONG_S = 3600.0
 """No time-out of a test's server ends before the test."""
-PATIENT = {"head_timeout_s": LONG_S, "send_timeout_s": LONG_S, "body_timeout_s": LONG_S}
+PATIENT: dict[str, Any] = {"head_timeout_s": LONG_S, "send_timeout_s": LONG_S, "body_timeout_s": LONG_S}
 
 
 def _connect(url: str) -> socket.socket:
-    place = urlsplit(url)
-    return socket.create_connection((place.hostname, place.port), timeout=60)
+    return socket.create_connection(address_of(url), timeout=60)
 
 
 def _is_ended(connection: socket.socket) -> bool:

@@ -158,8 +158,9 @@ def test_an_owner_that_hangs_is_not_well() -> None:
 
 @pytest.mark.parametrize("name", ["max_body_bytes", "rate_per_s", "concurrent_commits", "body_timeout_s"])
 def test_settings_that_let_nothing_through_are_refused(name: str) -> None:
+    nothing: dict[str, Any] = {name: 0}
     with pytest.raises(InvalidArgument, match=f"the setting {name} must be greater than 0, found 0"):
-        ServedSettings(**{name: 0})
+        ServedSettings(**nothing)
 
 
 class _Failing(MemoryOwner):

@@ -45,9 +45,9 @@ IDS = st.uuids().map(str)
 LONGS = st.integers(-(2**63), 2**63 - 1)
 VERSIONS = st.integers(0, GREATEST_VERSION)
 KNOWN = st.integers(-1, GREATEST_VERSION)
-TEXTS = st.text(st.characters(exclude_categories=("Cs",)))
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 GRANULES = st.just(WHOLE) | st.text(
-    st.characters(exclude_categories=("Cs",), exclude_characters=[chr(code) for code in range(32)]), max_size=512
+    st.characters(exclude_categories=["Cs"], exclude_characters=[chr(code) for code in range(32)]), max_size=512
 )
 BOUNDS = st.integers(-1, GREATEST_TIMESTAMP_MS)
 RANGES = st.builds(TimestampRange, BOUNDS, BOUNDS | st.just(UNBOUNDED))

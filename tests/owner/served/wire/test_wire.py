@@ -29,7 +29,7 @@ AN_ID = "8c2c4f0e-31f5-4d2c-9a53-0f3f0f8a7b11"
 LONGS = st.integers(-(2**63), 2**63 - 1)
 VERSIONS = st.integers(0, GREATEST_VERSION)
 KNOWN = st.integers(-1, GREATEST_VERSION)
-TEXTS = st.text(st.characters(exclude_categories=("Cs",)))
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 COMMITS = st.builds(
     Commit,
     version=VERSIONS,
