@@ -97,12 +97,23 @@ def test_a_condition_may_be_on_columns_that_are_not_asked_for(numbers: Snapshot)
     assert sorted(rows["t"].to_pylist()) == ["t17", "t3"]
 
 
+def _fetched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The numbers of the row groups that are fetched from here on."""
+    read: list[int] = []
+    found = reading._OpenFile.fetch
+
+    def noted(self: reading._OpenFile, number: int) -> Any:
+        read.append(number)
+        return found(self, number)
+
+    monkeypatch.setattr(reading._OpenFile, "fetch", noted)
+    return read
+
+
 def test_of_a_file_whose_footer_rules_it_out_no_pages_are_read(
     numbers: Snapshot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read: list[int] = []
-    found = reading._OpenFile.fetch
-    monkeypatch.setattr(reading._OpenFile, "fetch", lambda self, number: read.append(number) or found(self, number))
+    read = _fetched(monkeypatch)
     assert numbers.to_arrow(where="n = 17")["t"].to_pylist() == ["t17"]
     assert read == [1]
 
@@ -131,7 +142,8 @@ def _literal(data_type: DataType, value: Any) -> str:
         return str(value)
     if isinstance(value, float):
         return f"{value!r}e0" if "e" not in repr(value) else repr(value)
-    kind = {DATE: "DATE ", TIMESTAMP: "TIMESTAMP ", TIMESTAMP_NTZ: "TIMESTAMP_NTZ "}.get(data_type, "")
+    kinds: dict[DataType, str] = {DATE: "DATE ", TIMESTAMP: "TIMESTAMP ", TIMESTAMP_NTZ: "TIMESTAMP_NTZ "}
+    kind = kinds.get(data_type, "")
     return f"{kind}'{str(value).replace(chr(39), chr(92) + chr(39))}'"
 
 
@@ -139,7 +151,7 @@ def _literal(data_type: DataType, value: Any) -> str:
 def test_partition_values_of_every_type_are_rows_and_conditions(
     data_type: DataType, value: Any, tmp_path: Path
 ) -> None:
-    texts = [{"p": serialize_partition_value(value, data_type)}, {"p": None}]
+    texts: list[dict[str, str | None]] = [{"p": serialize_partition_value(value, data_type)}, {"p": None}]
     files = [pa.table({"n": [1, 2]}), pa.table({"n": [3]})]
     fields = [StructField("p", data_type), StructField("n", LONG)]
     snapshot = _table(tmp_path / "t", fields, files, texts, ["p"])
@@ -248,7 +260,12 @@ def test_columns_that_files_lack_and_void_ones_are_null(tmp_path: Path) -> None:
 def test_a_limit_gives_the_first_rows_and_reads_no_further(numbers: Snapshot, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
     found = reading._opened
-    monkeypatch.setattr(reading, "_opened", lambda *told: opened.append(told[1].place) or found(*told))
+
+    def noted(*told: Any) -> Any:
+        opened.append(told[1].place)
+        return found(*told)
+
+    monkeypatch.setattr(reading, "_opened", noted)
     assert numbers.to_arrow(limit=6) == numbers.to_arrow().slice(0, 6).combine_chunks()
     opened.clear()
     numbers.to_arrow(limit=3)
@@ -265,9 +282,7 @@ def test_a_limit_is_a_number_of_rows(numbers: Snapshot, limit: Any) -> None:
 
 def test_batches_are_read_as_they_are_asked_for(numbers: Snapshot, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scan_rows, "MOST_AHEAD_BYTES", 1)
-    read: list[int] = []
-    found = reading._OpenFile.fetch
-    monkeypatch.setattr(reading._OpenFile, "fetch", lambda self, number: read.append(number) or found(self, number))
+    read = _fetched(monkeypatch)
     reader = numbers.to_batches()
     assert read == []
     assert reader.read_next_batch().num_rows == 4

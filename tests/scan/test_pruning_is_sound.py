@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import math
 import random
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -136,7 +137,7 @@ def _holds(predicate: Predicate, row: Row) -> bool | None:
             if row[column] is None:
                 return False if operator == "<=>" else None
             left, right = _rank(row[column]), _rank(value)
-            order = (left > right) - (left < right)
+            order = int(left > right) - int(left < right)
             return {"=": order == 0, "<=>": order == 0, "!=": order != 0, "<": order < 0, "<=": order <= 0}.get(
                 operator, order > 0 or (operator == ">=" and order == 0)
             )
@@ -147,7 +148,8 @@ def _leaves(draw: st.DrawFn) -> Predicate:
     column = draw(st.sampled_from(list(VALUES)))
     kind = draw(st.sampled_from(["compare"] * 5 + ["in", "in", "null", "prefix", "constant"]))
     if kind == "constant":
-        return draw(st.sampled_from([Constant(True), Constant(False), Constant(None), Unprunable("?")]))
+        constants: list[Predicate] = [Constant(True), Constant(False), Constant(None), Unprunable("?")]
+        return draw(st.sampled_from(constants))
     if kind == "null":
         return IsNull(column)
     if kind == "prefix":
@@ -178,7 +180,8 @@ def _utf16(text: str) -> bytes:
 
 def _text_bound(texts: list[str], is_max: bool, rnd: random.Random) -> str | None:
     """A text bound as one of the writers there are would leave it."""
-    key = rnd.choice([_utf16, str.encode])
+    keys: list[Callable[[str], bytes]] = [_utf16, str.encode]
+    key = rnd.choice(keys)
     bound: str = (max if is_max else min)(texts, key=key)
     way = rnd.choice(["code points", "units", "whole"])
     if way == "whole":
@@ -232,6 +235,8 @@ def _bound(values: list[Any], is_max: bool, column: tuple[str, ...], rnd: random
 
 class _RawNumber(float):
     """A decimal printed with all its digits."""
+
+    text: str
 
     def __new__(cls, value: Decimal) -> _RawNumber:
         self = super().__new__(cls, value)

@@ -30,7 +30,7 @@ _FLOATS = [-1.5, -0.0, 0.0, 0.1, 2.0, math.inf, -math.inf, math.nan, None]
 _ROWS = 120
 
 
-def _cycled(values: list, step: int) -> list:
+def _cycled(values: list[Any], step: int) -> list[Any]:
     return [values[(at * step) % len(values)] for at in range(_ROWS)]
 
 

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import orjson
 import pytest
@@ -167,7 +168,7 @@ def test_the_last_commits_stand_below(tmp_path: Path) -> None:
     assert all(row[5] for row in rows)
 
 
-def _rows_after(made: object) -> list[object]:
+def _rows_after(made: object) -> list[ElementTree.Element]:
     last = next(d for d in parsed(made).iter("details") if (d.findtext("summary") or "") == "last commits")
     return list(last.iter("tr"))[1:]
 

@@ -24,7 +24,7 @@ from slackwater.owner.api.transactions import (
 )
 from slackwater.owner.api.transactions import Item as OwnedItem
 from slackwater.owner.state.shared_clock import SharedTime
-from tests.histories.history import Append, AsOf, Item, Outcome, PartitionRead, Read
+from tests.histories.history import Append, AsOf, Item, Outcome, PartitionRead, Read, Values
 from tests.histories.history import TableRead as ReadOfTable
 from tests.simulation import steps
 from tests.simulation.recording import Recorder, Tried
@@ -148,9 +148,11 @@ class Client:
                 table.table_id, tried.id, version + 1, [_info(tried), _add(tried, appended)], is_blind
             )
             tried.was_sent = True
-            outcome = yield from self.called(
-                lambda at, again, request=request: steps.lone_commit(world, at, replace(request, is_replay=again))
-            )
+
+            def send(at: Process, again: bool, request: CommitRequest = request) -> Steps[Any]:
+                return steps.lone_commit(world, at, replace(request, is_replay=again))
+
+            outcome = yield from self.called(send)
             if isinstance(outcome, CommitResponse):
                 tried.versions, tried.commit_timestamp_ms = (
                     {table.name: outcome.commit.version},
@@ -345,11 +347,11 @@ class _Transaction:
         for _ in range(ATTEMPTS):
             request = self._request(is_replay)
             tried.was_sent = True
-            outcome = yield from self.client.called(
-                lambda at, again, request=request: steps.transaction(
-                    world, at, replace(request, is_replay=request.is_replay or again)
-                )
-            )
+
+            def send(at: Process, again: bool, request: TransactionRequest = request) -> Steps[Any]:
+                return steps.transaction(world, at, replace(request, is_replay=request.is_replay or again))
+
+            outcome = yield from self.client.called(send)
             if isinstance(outcome, TransactionResponse):
                 tried.commit_timestamp_ms = outcome.timestamp_ms
                 tried.versions = {world.table(t).name: answer.commit.version for t, answer in outcome.commits.items()}
@@ -394,7 +396,8 @@ class _Transaction:
 
 def slice_at(world: World, recorder: Recorder, process: Process) -> Steps[None]:
     """A time slice at some instant of the past, or now."""
-    at_ms, begin, lists = _instant(world, recorder, process), world.tick(), {}
+    at_ms, begin = _instant(world, recorder, process), world.tick()
+    lists: dict[Item, Values] = {}
     try:
         cut = yield from steps.time_slice(process, at_ms)
         yield None

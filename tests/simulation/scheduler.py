@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from slackwater.errors import SlackwaterError
 from slackwater.owner.api.commits import LATEST
-from slackwater.owner.commit.pipeline import resolve_expired
+from slackwater.owner.commit.ratification import resolve_expired
 from slackwater.owner.database.schema import commits
 from slackwater.owner.state.log_head import RATIFIED
 from tests.histories.history import Outcome

@@ -170,7 +170,7 @@ def _staged_and_ratified(
 
 
 def _settled(process: Process, staged: StagedCommits) -> Steps[TransactionResponse | VersionsReleased]:
-    outcome = yield Together(process, RATIFY, staged)
+    outcome: TransactionResponse | VersionsReleased | AwaitingEarlierVersions = yield Together(process, RATIFY, staged)
     for waits in range(1, PATIENCE):
         if not isinstance(outcome, AwaitingEarlierVersions):
             return outcome

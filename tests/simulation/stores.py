@@ -45,11 +45,11 @@ class SimulatedStore:
     def put_if_absent(self, path: str, data: bytes | ChunkedBytes, durable: bool = True) -> None:
         if self._fails():
             if path not in self.objects and len(data) % 2:
-                self.objects[path] = data
+                self.objects[path] = bytes(data)
             raise StorageError(f"{self.root_url}/{path}: no answer")
         if path in self.objects:
             raise ObjectExists(f"{self.root_url}/{path}")
-        self.objects[path] = data
+        self.objects[path] = bytes(data)
 
     def copy_if_absent(self, src: str, dst: str) -> None:
         self.put_if_absent(dst, self.read(src))

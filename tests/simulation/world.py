@@ -139,7 +139,7 @@ class SimulatedDatabase(Database):
     Now and then its answer is lost, so that it is asked again, or it does not answer at all: as `fails` says.
     """
 
-    fails: Callable[[], str] = staticmethod(lambda: "")  # type: ignore[assignment]
+    fails: Callable[[], str] = staticmethod(lambda: "")
 
     def close(self) -> None:
         """Others use it."""
@@ -278,7 +278,7 @@ def after(before: Mapping[Item, Values], table: str, actions: list[Mapping[str, 
     """The lists after a commit."""
     lists = dict(before)
     for action in actions:
-        add = action.get("add")
+        add: Any = action.get("add")
         for key, value in orjson.loads(add["tags"]["values"]) if add else ():
             item = Item(table, add["partitionValues"]["p"], key)
             lists[item] = (*lists.get(item, ()), value)
@@ -303,7 +303,7 @@ class Template:
         for name in TABLES:
             info = {"commitInfo": {"txnId": f"create {name}", "operation": "CREATE TABLE"}}
             node = {**metadata(_id(name)), "id": _id(name), "schemaString": _SCHEMA, "partitionColumns": ["p"]}
-            actions = [info, {"protocol": PROTOCOL}, {"metaData": node}]
+            actions: list[dict[str, Any]] = [info, {"protocol": PROTOCOL}, {"metaData": node}]
             owner.take(OwnershipProposal(_id(name), name, _url(name), f"create {name}", 0, actions))
         owner.close()
         self._objects = {name: stores[_url(name)].objects for name in TABLES}
@@ -340,9 +340,9 @@ class Template:
 @contextmanager
 def _laws_of(world: World) -> Iterator[None]:
     """Which processes are dead is the world's to say, and its time is short."""
-    kept = clock.os, clock._started, timestamp_requests.KEPT_MS, timestamp_requests._LEASE_MS
-    clock.os = _Processes(world)  # type: ignore[assignment]
-    clock._started = lambda pid: "1"
+    module: Any = clock
+    kept = module.os, module._started, timestamp_requests.KEPT_MS, timestamp_requests._LEASE_MS
+    module.os, module._started = _Processes(world), lambda pid: "1"
     timestamp_requests.KEPT_MS, timestamp_requests._LEASE_MS = (
         world.settings.read_kept_ms,
         world.settings.asked_lease_ms,
@@ -350,7 +350,7 @@ def _laws_of(world: World) -> Iterator[None]:
     try:
         yield
     finally:
-        clock.os, clock._started, timestamp_requests.KEPT_MS, timestamp_requests._LEASE_MS = kept
+        module.os, module._started, timestamp_requests.KEPT_MS, timestamp_requests._LEASE_MS = kept
 
 
 @dataclass(frozen=True)

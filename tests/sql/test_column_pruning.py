@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import pytest
 
 from slackwater.sql.column_pruning import needed_columns, renames_columns
@@ -28,7 +30,7 @@ def needed(text: str) -> frozenset[str] | None:
         ("SELECT 1 FROM t JOIN u USING (id)", {"id"}),
     ],
 )
-def test_columns_that_are_named(text: str, found: set[str]) -> None:
+def test_columns_that_are_named(text: str, found: Collection[str]) -> None:
     assert needed(text) == found
 
 

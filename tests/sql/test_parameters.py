@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -134,7 +134,7 @@ def test_a_question_mark_too_many_is_refused() -> None:
 
 def test_keys_of_other_types_are_no_parameters() -> None:
     with pytest.raises(InvalidArgument, match="parameter :a has no value"):
-        with_literals("SELECT :a", {1: 2, "b": 3})
+        with_literals("SELECT :a", {cast("str", 1): 2, "b": 3})
 
 
 def test_a_text_without_an_end_is_left_as_it_is() -> None:

@@ -67,7 +67,8 @@ def _footer(table: pa.Table, **options: Any) -> ParquetFooter:
 
 
 def _stats(table: pa.Table, schema: StructType, **options: Any) -> dict[str, Any]:
-    return json.loads(stats_of_footer(_footer(table, **options), _leaves(schema)))
+    found: dict[str, Any] = json.loads(stats_of_footer(_footer(table, **options), _leaves(schema)))
+    return found
 
 
 def _bounds(array: pa.Array, data_type: DataType, **options: Any) -> tuple[Any, Any]:
@@ -592,12 +593,12 @@ def _holds(predicate: Any, row: dict[tuple[str, ...], Any]) -> bool | None:
     if value is None:
         return False if isinstance(predicate, Comparison) and predicate.operator == "<=>" else None
     if isinstance(predicate, StartsWith):
-        return value.startswith(predicate.prefix)
+        return bool(value.startswith(predicate.prefix))
     if isinstance(predicate, In):
         return any(_rank(value) == _rank(v) for v in predicate.values)
     left, right = _rank(value), _rank(predicate.value)
     outcomes = {"=": left == right, "<=>": left == right, "!=": left != right, "<": left < right, "<=": left <= right}
-    return outcomes.get(predicate.operator, left > right or (predicate.operator == ">=" and left == right))
+    return bool(outcomes.get(predicate.operator, left > right or (predicate.operator == ">=" and left == right)))
 
 
 def _table(rows: list[dict[tuple[str, ...], Any]]) -> pa.Table:

@@ -175,7 +175,7 @@ def test_a_double_column_widened_from_float_keeps_values_a_hair_above_the_printe
 
 def test_short_text_is_pruned_exactly() -> None:
     file = _file("beta", "gamma")
-    for predicate, kept in [
+    cases: list[tuple[Predicate, bool]] = [
         (_is("=", "alpha"), False),
         (_is(">", "gamma"), False),
         (_is(">=", "gamma"), True),
@@ -184,7 +184,8 @@ def test_short_text_is_pruned_exactly() -> None:
         (StartsWith(C, "ha"), False),
         (StartsWith(C, "be"), True),
         (StartsWith(C, ""), True),
-    ]:
+    ]
+    for predicate, kept in cases:
         assert _may(predicate, STRING, file) == [kept], predicate
     assert _may(Not(StartsWith(C, "ab")), STRING, _file("abc", "abd"), _file("abc", "acd")) == [False, True]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Iterator
+from typing import cast
 
 import pytest
 from pyspark.sql import SparkSession
@@ -125,7 +126,7 @@ def test_where_hadoops_client_does_not_read_rows_go_by_arrow(
 def test_two_sessions_read_by_one_server(spark: SparkSession, s3: Place, table: str) -> None:
     other = spark.newSession()
     for key in ("fs.s3a.endpoint", "fs.s3a.endpoint.region", "fs.s3a.access.key", "fs.s3a.secret.key"):
-        other.conf.set(key, spark.conf.get(key))
+        other.conf.set(key, cast("str", spark.conf.get(key)))
     other.conf.set("fs.s3a.path.style.access", "true")
     slackwater.enable(other)
     assert other.read.format("delta").load(table).count() == 10

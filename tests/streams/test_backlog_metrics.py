@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -37,7 +38,7 @@ def left(source: TableSource, start: SourceOffset, max_files: int | None = None)
     options=st.sampled_from([{}, {"exclude": "b$"}, {"starting_version": 0}, {"starting_version": 1}]),
 )
 def test_after_each_batch_it_is_what_the_following_ones_read(
-    before: int, after: int, limit: int, options: dict[str, object]
+    before: int, after: int, limit: int, options: dict[str, Any]
 ) -> None:
     log = grown(before + 1)
     source = log.source(**options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
+from typing import Any
 
 import orjson
 import pytest
@@ -57,13 +58,13 @@ class Log:
         self.time.now_ms += 1000
         self.snapshot = change_metadata(self.snapshot, metadata).snapshot
 
-    def source(self, read: Snapshot | None = None, **options: object) -> TableSource:
+    def source(self, read: Snapshot | None = None, **options: Any) -> TableSource:
         snapshot = read or self.snapshot
         return TableSource(
             snapshot.table,
             snapshot.configuration,
             snapshot.version,
-            StreamOptions(**options),  # type: ignore[arg-type]
+            StreamOptions(**options),
         )
 
 
@@ -159,7 +160,7 @@ def test_every_file_comes_once_whatever_the_limits_and_wherever_it_is_started_ag
                 expected.extend(added)
 
     grow(before)
-    options = {"starting_version": 0} if from_start else {}
+    options: dict[str, Any] = {"starting_version": 0} if from_start else {}
     initial = log.snapshot
     source = log.source(**options)
     first = source.first()
@@ -247,7 +248,7 @@ def test_files_of_a_rearrangement_do_not_come_again() -> None:
     assert [f for _, f in batches(source, start=end)] == [["d"]]
 
 
-CHANGES = [
+CHANGES: list[tuple[dict[str, Any], str, str, list[str] | None, list[str] | None]] = [
     ({}, "ignoreDeletes", "DELTA_SOURCE_IGNORE_DELETE", None, None),
     ({"ignore_deletes": True}, "skipChangeCommits", "DELTA_SOURCE_TABLE_IGNORE_CHANGES", [], None),
     ({"ignore_changes": True}, "", "", [], ["b2"]),
@@ -288,7 +289,8 @@ def test_files_that_an_expression_excludes_are_neither_read_nor_counted() -> Non
     log = Log()
     log.commit(["keep1", "drop1", "drop2", "keep2"])
     log.commit(["drop3", "keep3"])
-    for options in ({}, {"starting_version": 0}):
+    starts: list[dict[str, Any]] = [{}, {"starting_version": 0}]
+    for options in starts:
         found = [f for _, f in batches(log.source(exclude="^drop", **options), (1, None))]
         assert sorted(chain.from_iterable(found)) == ["keep1", "keep2", "keep3"]
         assert max(map(len, found)) == 1

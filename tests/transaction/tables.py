@@ -72,7 +72,7 @@ class StepStore:
         self._before("put_if_absent", path)
         self._store.put_if_absent(path, data, durable)
 
-    def put(self, path: str, data: bytes | ChunkedBytes) -> None:
+    def put(self, path: str, data: bytes) -> None:
         self._before("put", path)
         self._store.put(path, data)
 

@@ -185,7 +185,9 @@ class World:
         effect = Effect(new=values)
         return Open(transaction, "append", lambda _rows: effect, effect, self.contents[file.path])
 
-    def _count(self, transaction: TableTransaction, s: Snapshot, condition: Condition, know: str, bounds: bool) -> Open:
+    def _count(
+        self, transaction: TableTransaction, s: Snapshot, condition: Condition, know: str, bounds: bool
+    ) -> Open | None:
         self._read(transaction, s, condition, know)
         return self._change(transaction, s, _counts(condition), "count", bounds, True)
 

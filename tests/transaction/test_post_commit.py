@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from slackwater.log.table import Table
 from slackwater.protocol.actions.actions import DomainMetadata
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage import ObjectStore
+from slackwater.storage.store import ObjectMeta
 from slackwater.transaction.commit.transaction import TableTransaction
 from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.committers.filesystem import FilesystemCommitter
@@ -286,7 +288,7 @@ def test_what_fails_after_the_commit_is_told_and_the_commit_stands(
     before = table(properties={"delta.checkpointInterval": "1"})
 
     class Failing(StepStore):
-        def list_from(self, *arguments: object, **more: object) -> object:
+        def list_from(self, *arguments: Any, **more: Any) -> list[ObjectMeta]:
             has_checkpoint = any(".checkpoint." in meta.path for meta in self._store.list_from("_delta_log"))
             if operation == "list" and has_checkpoint:
                 raise error

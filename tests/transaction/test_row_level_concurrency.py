@@ -506,7 +506,7 @@ def test_a_commit_stands_when_vectors_of_lost_attempts_cannot_be_deleted() -> No
             raise StorageError("no")
 
     mine = _deleting(before, {"a": [1]})
-    mine.table = Table(StepStore(before.store, fails))  # type: ignore[arg-type]
+    mine.table = Table(StepStore(before.store, fails))
     delete_rows_of(before, {"a": [2]})
     result = mine.commit("DELETE")
     assert result.version == 3
@@ -521,7 +521,7 @@ def _commit_that(before: Snapshot, step: Callable[[], None]) -> TableTransaction
             step()
 
     store = StepStore(before.store, before_call)
-    return _deleting(before, {"a": [1]}, FilesystemCommitter(store, lambda _s: None))  # type: ignore[arg-type]
+    return _deleting(before, {"a": [1]}, FilesystemCommitter(store, lambda _s: None))
 
 
 def test_refused_commits_leave_vectors_to_be_discarded() -> None:
@@ -595,7 +595,7 @@ def test_vectors_that_cannot_be_written_anew_mean_that_nothing_was_committed() -
         if path.endswith(".bin") and operation == "put_if_absent":
             raise StorageRefused("full")
 
-    mine.table = Table(StepStore(before.store, refuse))  # type: ignore[arg-type]
+    mine.table = Table(StepStore(before.store, refuse))
     with pytest.raises(StorageRefused):
         mine.commit("DELETE")
     assert Snapshot.open(before.store).version == 2
@@ -616,7 +616,7 @@ def test_vectors_of_a_winner_are_read_once_and_only_of_files_that_matter() -> No
             ranges.append(length)
             return self._store.read_range(path, start, length)
 
-    mine.read_snapshot._store = Counting(before.store, lambda _o, _p: None)  # type: ignore[assignment,union-attr]
+    mine.read_snapshot._store = Counting(before.store, lambda _o, _p: None)  # type: ignore[union-attr]
     mine.commit("DELETE")
     assert len(ranges) == 2
     assert live_rows(before.store)["f0"] == [0, 4, 5, 6, 7, 8, 9]

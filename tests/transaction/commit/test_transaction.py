@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -145,11 +146,12 @@ def test_a_path_that_is_no_live_file_is_refused_when_it_is_staged() -> None:
 
 def test_a_table_that_is_being_created_has_nothing_to_read_or_remove() -> None:
     created = slackwater.Transaction.create(new_store().root_url, ID)
-    for call in (
+    calls: list[Callable[[], object]] = [
         lambda: created.remove("a"),
         lambda: created.read("id = 1"),
         lambda: created.remove_domain_metadata("x"),
-    ):
+    ]
+    for call in calls:
         with pytest.raises(InvalidArgument, match="being created"):
             call()
 

@@ -184,7 +184,7 @@ def said(store: ObjectStore, *answers: Any, commits: list[GetCommitsResponse] | 
     return ManagedCommitter(store, OwnedTable(owner, "id"))  # type: ignore[arg-type]
 
 
-ACTIONS = [{"commitInfo": {"txnId": "x"}}, {"txn": {"appId": "a", "version": 1}}]
+ACTIONS: list[dict[str, Any]] = [{"commitInfo": {"txnId": "x"}}, {"txn": {"appId": "a", "version": 1}}]
 
 
 @pytest.mark.parametrize("error", [CommitUnknown("lost"), CommitOwnerBusy("later")])

@@ -77,7 +77,7 @@ def test_a_request_that_the_store_repeated_is_our_own() -> None:
             self._store.put_if_absent(path, data, durable)
 
     repeating = Repeating(store, lambda _o, _p: None)
-    written = write_deletion_vectors(repeating, [BitMap64([5])], _ids(1).__next__)  # type: ignore[arg-type]
+    written = write_deletion_vectors(repeating, [BitMap64([5])], _ids(1).__next__)
     assert written.paths == vector_files(store)
 
 
@@ -94,7 +94,7 @@ def test_what_was_written_goes_again_when_more_cannot_be_written(monkeypatch: py
 
     failing = StepStore(store, second_fails)
     with pytest.raises(StorageRefused):
-        write_deletion_vectors(failing, [BitMap64([1]), BitMap64([2])], uuid.uuid4)  # type: ignore[arg-type]
+        write_deletion_vectors(failing, [BitMap64([1]), BitMap64([2])], uuid.uuid4)
     assert len(puts) == 2
     assert vector_files(store) == []
 
@@ -111,7 +111,7 @@ def test_a_file_that_cannot_be_deleted_is_told_and_not_raised() -> None:
     def fails(operation: str, path: str) -> None:
         raise StorageError("no")
 
-    problem = delete_vector_files(StepStore(new_store(), fails), ["deletion_vector_x.bin"])  # type: ignore[arg-type]
+    problem = delete_vector_files(StepStore(new_store(), fails), ["deletion_vector_x.bin"])
     assert problem is not None
     assert "no" in problem
 

@@ -288,7 +288,11 @@ def test_a_domain_of_the_users_comes_and_goes() -> None:
 
 @pytest.mark.parametrize("domain", ["delta.clustering", "DELTA.x"])
 def test_a_domain_of_the_protocols_is_refused(domain: str) -> None:
-    for change in (lambda: set_domain(table(), domain, "1"), lambda: remove_domain(table(), domain)):
+    changes: list[Callable[[], object]] = [
+        lambda: set_domain(table(), domain, "1"),
+        lambda: remove_domain(table(), domain),
+    ]
+    for change in changes:
         with pytest.raises(OperationNotAllowed, match="belongs to the protocol"):
             change()
 
