@@ -24,7 +24,7 @@ from .error_cases import (
     write,
 )
 
-APPEND_ONLY = of("id BIGINT", **{"delta.appendOnly": "true"})
+APPEND_ONLY = of("id BIGINT", rows=4, by="", **{"delta.appendOnly": "true"})
 REFUSALS = [
     Refusal(
         "a delete of what is append-only",

@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from slackwater.protocol.schema.schema import INTEGER, STRING, StructField, StructType
+
 pytest.importorskip("pyspark")
 
 from pyspark.sql import functions as F
@@ -86,9 +88,8 @@ def lake(spark: SparkSession, tmp_path: Path) -> Iterator[slackwater.Lake]:
 def flights(tmp_path: Path) -> str:
     """A table with two files of a row each."""
     path = str(tmp_path / "flights")
-    kind = slackwater.protocol.schema.schema
-    columns = (kind.StructField("month", kind.INTEGER), kind.StructField("carrier", kind.STRING))
-    slackwater.Transaction.create(path, kind.StructType(columns), ["month"]).commit("CREATE TABLE")
+    columns = (StructField("month", INTEGER), StructField("carrier", STRING))
+    slackwater.Transaction.create(path, StructType(columns), ["month"]).commit("CREATE TABLE")
     tx = slackwater.Transaction(path)
     for month in ("3", "4"):
         rows = pa.table({"carrier": ["AA"]})
@@ -100,9 +101,8 @@ def flights(tmp_path: Path) -> str:
 @pytest.fixture
 def table(spark: SparkSession, place: str) -> slackwater.DeltaTable:
     """A table with two rows in one file. Without a job of Spark's, as most examples need it."""
-    kind = slackwater.protocol.schema.schema
-    columns = (kind.StructField("id", kind.INTEGER), kind.StructField("v", kind.STRING))
-    tx = slackwater.Transaction.create(place, kind.StructType(columns))
+    columns = (StructField("id", INTEGER), StructField("v", STRING))
+    tx = slackwater.Transaction.create(place, StructType(columns))
     stats = '{"numRecords":2,"minValues":{"id":1,"v":"a"},"maxValues":{"id":2,"v":"b"},"nullCount":{"id":0,"v":0}}'
     tx.add(written(pa.table({"id": pa.array([1, 2], pa.int32()), "v": ["a", "b"]}), Path(place), stats))
     tx.commit("WRITE")

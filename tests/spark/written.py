@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.types import StructType
 
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.committers.filesystem import FilesystemCommitter
@@ -27,6 +28,20 @@ def read(spark: SparkSession, path: str | Path, **options: Any) -> DataFrame:
 def rows(frame: DataFrame) -> list[tuple[Any, ...]]:
     """The rows, sorted by their text, nulls and NaN included."""
     return sorted((tuple(row) for row in frame.collect()), key=repr)
+
+
+def first_row(frame: DataFrame) -> Row:
+    """The first row of a frame that has one."""
+    row = frame.first()
+    assert row is not None
+    return row
+
+
+def struct_of(ddl: str) -> StructType:
+    """The columns of a DDL text."""
+    found = StructType.fromDDL(ddl)
+    assert isinstance(found, StructType)
+    return found
 
 
 def collected(moment: dt.datetime) -> dt.datetime:

@@ -8,7 +8,7 @@ import json
 import math
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -125,7 +125,7 @@ UNDERSTOOD = [
     _said("python literal first", _at("x", op="<=", value=5), lambda df: 5 >= df.x),  # noqa: SIM300
     _said("not equal", Not(_at("x", value=5)), lambda df: df.x != 5),
     _said("null-safe", _at("x", op="<=>", value=5), lambda df: df.x.eqNullSafe(5)),
-    _said("null-safe null", IsNull(("x",)), lambda df: df.x.eqNullSafe(None)),
+    _said("null-safe null", IsNull(("x",)), lambda df: df.x.eqNullSafe(cast("Any", None))),
     _said("equal_null", _at("x", op="<=>", value=5), lambda df: F.equal_null("x", F.lit(5))),
     _said("equal to null", Constant(None), lambda df: df.x == F.lit(None)),
     _said("beyond int", _at("x", op=">", value=2**40), lambda df: df.x > 2**40),
@@ -229,7 +229,7 @@ NOT_UNDERSTOOD = {
     "decimal beyond whole numbers": lambda df: df.x < Decimal(12345678901234567890),
     "text among numbers": lambda df: df.x.isin(5, "6"),
     "double for a decimal": lambda df: df.dec == 1.25,
-    "interval": lambda df: F.col("ts") - JAN_5 > dt.timedelta(days=1),
+    "interval": lambda df: F.col("ts") - JAN_5 > cast("Any", dt.timedelta(days=1)),
     "comparison of comparisons": lambda df: (df.x > 1) == (df.i > 1),
     "subquery": lambda df: F.expr("x in (select 5)"),
     "current user": lambda df: F.expr("s = current_user() or s like '_b%'"),
@@ -299,10 +299,14 @@ def _kept(predicate: Predicate, files: list[list[dict[str, Any]]]) -> set[int]:
     return set(prune(table, predicate, SCHEMA)["number"].to_pylist())
 
 
+def _field(value: Any, name: str) -> Any:
+    return None if value is None else value[name]
+
+
 def _stats(file: list[dict[str, Any]]) -> dict[str, Any]:
     stats: dict[str, Any] = {"numRecords": len(file), "minValues": {}, "maxValues": {}, "nullCount": {}}
     for path in PRUNABLE:
-        values = [functools.reduce(lambda value, name: None if value is None else value[name], path, r) for r in file]
+        values: list[Any] = [functools.reduce(_field, path, row) for row in file]
         known = [v for v in values if v is not None and not (isinstance(v, float) and math.isnan(v))]
         found: dict[str, Any] = {"nullCount": sum(value is None for value in values)}
         if known and not any(isinstance(v, float) and math.isinf(v) for v in known):
@@ -452,7 +456,7 @@ def test_both_hours_of_a_clock_put_back_are_told_apart(spark: SparkSession, fram
 
 
 def test_names_are_whole_however_short_spark_prints_them(spark: SparkSession) -> None:
-    before = spark.conf.get("spark.sql.debug.maxToStringFields", "25")
+    before = cast("str", spark.conf.get("spark.sql.debug.maxToStringFields", "25"))
     spark.conf.set("spark.sql.debug.maxToStringFields", "1")
     try:
         assert predicate_of(F.col("a.B") == 5, SCHEMA, ZONE) == _at("a", "B", value=5)

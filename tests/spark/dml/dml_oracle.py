@@ -176,23 +176,27 @@ class Outcome:
 
     def delete(self, row: Row) -> None:
         """A row goes."""
-        self.feed[("delete", *row.key)] += 1
+        self._tell("delete", row)
         self.deleted += 1
 
     def update(self, row: Row, sets: Mapping[str, Expr], scope: Scope) -> None:
         """A row gets new values, computed from those that it had."""
         new = replace(row, values=assigned(row.values, sets, scope), commit_version=None)
-        self.feed[("update_preimage", *row.key)] += 1
-        self.feed[("update_postimage", *new.key)] += 1
+        self._tell("update_preimage", row)
+        self._tell("update_postimage", new)
         self.updated += 1
         self.rows.append(new)
 
     def insert(self, values: Values) -> None:
         """A new row."""
         new = Row(values)
-        self.feed[("insert", *new.key)] += 1
+        self._tell("insert", new)
         self.inserted += 1
         self.rows.append(new)
+
+    def _tell(self, kind: str, row: Row) -> None:
+        change = (kind, *row.key)
+        self.feed[change] += 1
 
 
 @dataclass(frozen=True)
@@ -303,9 +307,9 @@ class Merge:
                 outcome.update(row, clause.sets or _star(), scope)
         for number, source in enumerate(self.source):
             scope = self._scope(None, source)
-            clause = None if number in seen else self._first(NOT_MATCHED, scope)
-            if clause is not None:
-                outcome.insert(assigned(dict.fromkeys(COLUMNS), clause.sets or _star(), scope))
+            inserting = None if number in seen else self._first(NOT_MATCHED, scope)
+            if inserting is not None:
+                outcome.insert(assigned(dict.fromkeys(COLUMNS), inserting.sets or _star(), scope))
         return outcome
 
     def run(self, spark: SparkSession, path: str, aliased: bool = True) -> tuple[int, int, int, int]:

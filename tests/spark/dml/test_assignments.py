@@ -24,6 +24,7 @@ from slackwater.spark.dml.assignments import (
     validate_set_argument,
 )
 from slackwater.spark.session.types import from_spark_schema, to_spark_schema
+from tests.spark.written import struct_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.shared]
 
@@ -77,7 +78,7 @@ def nullable(data_type: spark_types.DataType) -> spark_types.DataType:
 
 
 def schema_of(ddl: str) -> StructType:
-    return from_spark_schema(spark_types.StructType.fromDDL(ddl))
+    return from_spark_schema(struct_of(ddl))
 
 
 NESTED = "a int, s struct<x: int, y: struct<z: string>>, `d.t` int, l array<struct<x: int>>, m map<string, int>"

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from slackwater import DeltaTable
 from tests.spark.changed import FEED, VECTORS
-from tests.spark.written import actions, changes, read
+from tests.spark.written import actions, changes, first_row, read
 
 pytestmark = [pytest.mark.spark, pytest.mark.classic, pytest.mark.usefixtures("enabled")]
 
@@ -28,7 +28,7 @@ def numbers(spark: SparkSession, path: Path, partitioned: bool = False, **proper
 def test_an_update_that_changes_no_value_is_told_all_the_same(
     spark: SparkSession, tmp_path: Path, vectors: str
 ) -> None:
-    numbers(spark, tmp_path, **{VECTORS: vectors}).update("id IN (3, 14)", {"k": "k"})
+    numbers(spark, tmp_path, partitioned=False, **{VECTORS: vectors}).update("id IN (3, 14)", {"k": "k"})
     pairs = [(kind, n, n % 5) for kind in ("update_postimage", "update_preimage") for n in (14, 3)]
     assert sorted(changes(spark, tmp_path, 1, "id", "k")) == sorted(pairs)
 
@@ -40,11 +40,11 @@ def test_a_row_that_moves_to_another_partition_is_told_with_both(
     table.update("id = 3", {"p": "p + 7"})
     assert changes(spark, tmp_path, 1, "id", "p") == [("update_postimage", 3, 7), ("update_preimage", 3, 0)]
     assert {c["partitionValues"]["p"] for c in actions(tmp_path, 1, "cdc")} == {"0", "7"}
-    assert read(spark, tmp_path).where("p = 7").first()["id"] == 3
+    assert first_row(read(spark, tmp_path).where("p = 7"))["id"] == 3
 
 
 def test_rows_deleted_before_are_not_told_again(spark: SparkSession, tmp_path: Path, vectors: str) -> None:
-    table = numbers(spark, tmp_path, **{VECTORS: vectors})
+    table = numbers(spark, tmp_path, partitioned=False, **{VECTORS: vectors})
     table.delete("id % 10 = 1")
     table.delete("id % 10 = 2")
     table.update("id % 10 = 3 AND id > 10", {"k": "-1"})
@@ -58,7 +58,7 @@ def test_rows_deleted_before_are_not_told_again(spark: SparkSession, tmp_path: P
 def test_a_merge_that_takes_whole_files_and_adds_rows_needs_no_change_files(
     spark: SparkSession, tmp_path: Path, vectors: str
 ) -> None:
-    table = numbers(spark, tmp_path, **{VECTORS: vectors})
+    table = numbers(spark, tmp_path, partitioned=False, **{VECTORS: vectors})
     source = spark.range(0, 10).unionAll(spark.range(20, 22)).selectExpr("id", "0L AS k", "2L AS p").alias("src")
     table.merge(source, "tgt.id = src.id").whenMatchedDelete().whenNotMatchedInsertAll().execute()
     assert actions(tmp_path, 1, "cdc") == []
@@ -72,7 +72,7 @@ def test_a_merge_of_all_kinds_is_told_once_a_row(spark: SparkSession, tmp_path: 
     merge = table.merge(source, "tgt.id = src.id").whenMatchedDelete("src.n = 20")
     merge = merge.whenMatchedUpdate(set={"k": "src.n"}).whenNotMatchedInsert("src.n > 0", {"id": "src.id", "p": "0"})
     merge = merge.whenNotMatchedBySourceUpdate("tgt.id = 19", {"k": "NULL"}).whenNotMatchedBySourceDelete("tgt.id = 0")
-    assert tuple(merge.execute().first()) == (6, 3, 2, 1)
+    assert tuple(first_row(merge.execute())) == (6, 3, 2, 1)
     assert Counter(changes(spark, tmp_path, 1, "id", "k", "p")) == Counter(
         [
             ("delete", 2, 2, 0),
@@ -89,7 +89,7 @@ def test_a_merge_of_all_kinds_is_told_once_a_row(spark: SparkSession, tmp_path: 
 
 
 def test_change_files_add_nothing_to_the_table(spark: SparkSession, tmp_path: Path, vectors: str) -> None:
-    table = numbers(spark, tmp_path, **{VECTORS: vectors})
+    table = numbers(spark, tmp_path, partitioned=False, **{VECTORS: vectors})
     before = table.toDF().columns
     table.update("id % 7 = 0", {"k": "k + 1"})
     change_files = actions(tmp_path, 1, "cdc")

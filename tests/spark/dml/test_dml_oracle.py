@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -31,7 +31,7 @@ from tests.spark.dml.dml_oracle import (
     random_rows,
     random_update,
 )
-from tests.spark.written import actions, changes, read
+from tests.spark.written import actions, changes, first_row, read
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
 
@@ -81,12 +81,12 @@ def test_a_table_becomes_what_plain_python_makes_of_it(
     for seed in range(_LONG_RUNS if is_long else 1):
         random = Random(f"{kind} {seed}")  # noqa: S311  (examples, not secrets)
         table = Table.create(spark, tmp_path / str(seed), kind, random)
-        makers = [random_delete, random_update]
+        makers: list[Callable[[Random], Delete | Update]] = [random_delete, random_update]
         plain_steps = random.choices(makers, k=2) if is_long else [makers[KINDS.index(kind) % 2]]
         steps = [*plain_steps, *[None] * len(plain_steps)]
         random.shuffle(steps)
         for make in steps:
-            operation = make(random) if make else random_merge(random, table.rows)
+            operation: Delete | Update | Merge = make(random) if make else random_merge(random, table.rows)
             table.change(operation, aliased=random.random() < 0.5)
 
 
@@ -233,7 +233,7 @@ def test_copy_on_write_replaces_the_one_file_with_a_match(spark: SparkSession, t
 
 @CHANGES_OF_ONE
 def test_with_vectors_only_updated_rows_are_written(spark: SparkSession, tmp_path: Path, change: Any) -> None:
-    path = numbers(spark, tmp_path / "t", **{VECTORS: "true"})
+    path = numbers(spark, tmp_path / "t", partitioned=False, **{VECTORS: "true"})
     before = parquet_names(path)
     change(spark, path)
     (remove,) = actions(path, 1, "remove")
@@ -246,7 +246,7 @@ def test_with_vectors_only_updated_rows_are_written(spark: SparkSession, tmp_pat
 
 
 def test_vectors_of_one_delete_share_a_file(spark: SparkSession, tmp_path: Path) -> None:
-    path = numbers(spark, tmp_path / "t", **{VECTORS: "true"})
+    path = numbers(spark, tmp_path / "t", partitioned=False, **{VECTORS: "true"})
     DeltaTable.forPath(spark, path).delete("id % 10 = 3")
     adds = actions(path, 1, "add")
     assert [add["deletionVector"]["storageType"] for add in adds] == ["u"] * 4
@@ -277,7 +277,7 @@ def test_what_the_log_decides_is_deleted_without_reading_data(
 
 
 def test_files_whose_every_row_goes_are_removed(spark: SparkSession, tmp_path: Path, vectors: str) -> None:
-    path = numbers(spark, tmp_path / "t", **{VECTORS: vectors, FEED: "true"})
+    path = numbers(spark, tmp_path / "t", partitioned=False, **{VECTORS: vectors, FEED: "true"})
     before = parquet_names(path)
     DeltaTable.forPath(spark, path).delete("concat('n', id) = s AND id DIV 10 = 2")
     assert actions(path, 1, "add") == actions(path, 1, "cdc") == []
@@ -288,7 +288,7 @@ def test_files_whose_every_row_goes_are_removed(spark: SparkSession, tmp_path: P
 
 
 def test_the_last_rows_of_a_file_take_it_and_its_vector_along(spark: SparkSession, tmp_path: Path) -> None:
-    path = numbers(spark, tmp_path / "t", **{VECTORS: "true"})
+    path = numbers(spark, tmp_path / "t", partitioned=False, **{VECTORS: "true"})
     DeltaTable.forPath(spark, path).delete("id % 10 < 5")
     source = spark.range(0, 40).alias("src")
     table = DeltaTable.forPath(spark, path).alias("tgt")
@@ -299,7 +299,7 @@ def test_the_last_rows_of_a_file_take_it_and_its_vector_along(spark: SparkSessio
 
 
 def test_nothing_to_do_makes_no_commit_and_leaves_no_files(spark: SparkSession, tmp_path: Path, vectors: str) -> None:
-    path = numbers(spark, tmp_path / "t", **{VECTORS: vectors, FEED: "true"})
+    path = numbers(spark, tmp_path / "t", partitioned=False, **{VECTORS: vectors, FEED: "true"})
     before = sorted(Path(path).rglob("*"))
     table = DeltaTable.forPath(spark, path).alias("tgt")
     table.delete("id > 100")
@@ -314,10 +314,10 @@ def test_nothing_to_do_makes_no_commit_and_leaves_no_files(spark: SparkSession, 
         merge.whenNotMatchedBySourceDelete("tgt.id > 50"),
     ]
     for nothing in merges:
-        assert tuple(nothing.execute().first()) == (0, 0, 0, 0)
+        assert tuple(first_row(nothing.execute())) == (0, 0, 0, 0)
     empty = spark.range(0).selectExpr("id", "0L AS k", "'' AS s", "0L AS p").alias("src")
     none = table.merge(empty, "tgt.id = src.id").whenMatchedDelete().whenNotMatchedInsertAll()
-    assert tuple(none.execute().first()) == (0, 0, 0, 0)
+    assert tuple(first_row(none.execute())) == (0, 0, 0, 0)
     assert sorted(Path(path).rglob("*")) == before
 
 
@@ -332,17 +332,17 @@ def doubled(spark: SparkSession) -> Any:
 def test_two_source_rows_may_mean_one_row_that_one_of_them_modifies(
     spark: SparkSession, tmp_path: Path, vectors: str
 ) -> None:
-    path = numbers(spark, tmp_path / "t", **{VECTORS: vectors})
+    path = numbers(spark, tmp_path / "t", partitioned=False, **{VECTORS: vectors})
     merge = DeltaTable.forPath(spark, path).alias("tgt").merge(doubled(spark), "tgt.id = src.id")
-    counts = merge.whenMatchedUpdate("src.n > 5", {"k": "src.n"}).execute().first()
-    assert tuple(counts) == (1, 1, 0, 0)
-    assert read(spark, path).where("id = 3").first()["k"] == 9
+    counts = merge.whenMatchedUpdate("src.n > 5", {"k": "src.n"}).execute()
+    assert tuple(first_row(counts)) == (1, 1, 0, 0)
+    assert first_row(read(spark, path).where("id = 3"))["k"] == 9
     # Rows that match are not inserted, and are not without a source row, whatever the number of their pairs.
     counts = merge.whenNotMatchedInsert(values={"id": "src.id"}).whenNotMatchedBySourceDelete("tgt.id < 6").execute()
-    assert tuple(counts.first()) == (6, 0, 5, 1)
+    assert tuple(first_row(counts)) == (6, 0, 5, 1)
     assert ids(spark, path) == [3, *range(6, 40), 50]
-    counts = merge.whenMatchedDelete().execute().first()
-    assert tuple(counts) == (2, 0, 2, 0)
+    counts = merge.whenMatchedDelete().execute()
+    assert tuple(first_row(counts)) == (2, 0, 2, 0)
     assert ids(spark, path) == list(range(6, 40))
 
 
@@ -351,7 +351,7 @@ def test_two_source_rows_may_mean_one_row_that_one_of_them_modifies(
 
 @WRITTEN_ALIKE
 def test_a_source_of_chance_is_read_once(spark: SparkSession, tmp_path: Path, vectors: str) -> None:
-    path = numbers(spark, tmp_path / "t", **{VECTORS: vectors, FEED: "true"})
+    path = numbers(spark, tmp_path / "t", partitioned=False, **{VECTORS: vectors, FEED: "true"})
     source = spark.range(0, 40, 1, 3).selectExpr(
         "id * 2 + CAST(rand() * 2 AS LONG) AS id", "CAST(rand() * 10 AS LONG) AS k", "uuid() AS s", "0L AS p"
     )
@@ -360,7 +360,7 @@ def test_a_source_of_chance_is_read_once(spark: SparkSession, tmp_path: Path, ve
     merge = merge.whenMatchedUpdateAll().whenNotMatchedInsert(
         "src.k >= 5", {"id": "src.id", "k": "src.k", "s": "src.s"}
     )
-    _, updated, deleted, inserted = merge.execute().first()
+    _, updated, deleted, inserted = first_row(merge.execute())
     now = {row["id"]: row for row in read(spark, path).collect()}
     assert updated + deleted == 20
     assert len(now) == 40 - deleted + inserted
@@ -374,7 +374,7 @@ def test_a_source_of_chance_is_read_once(spark: SparkSession, tmp_path: Path, ve
 
 
 def test_what_a_python_function_gives_is_asked_for_once(spark: SparkSession, tmp_path: Path) -> None:
-    path = numbers(spark, tmp_path / "t", **{FEED: "true"})
+    path = numbers(spark, tmp_path / "t", partitioned=False, **{FEED: "true"})
     calls = tmp_path / "calls"
     calls.touch()
     log = str(calls)
@@ -387,17 +387,17 @@ def test_what_a_python_function_gives_is_asked_for_once(spark: SparkSession, tmp
     source = spark.range(30, 50, 1, 2).withColumn("k", F.udf(noted, "long", useArrow=False)("id")).alias("src")
     table = DeltaTable.forPath(spark, path).alias("tgt")
     merge = table.merge(source, "tgt.id = src.id").whenMatchedUpdate("src.k <> 101", {"k": "src.k"})
-    counts = merge.whenNotMatchedInsert(values={"id": "src.id", "k": "src.k"}).execute().first()
-    assert tuple(counts) == (18, 8, 0, 10)
+    counts = merge.whenNotMatchedInsert(values={"id": "src.id", "k": "src.k"}).execute()
+    assert tuple(first_row(counts)) == (18, 8, 0, 10)
     assert sorted(map(int, calls.read_text().split())) == list(range(30, 50))
 
 
 @WRITTEN_ALIKE
 def test_a_table_is_merged_with_itself(spark: SparkSession, tmp_path: Path, vectors: str) -> None:
-    path = numbers(spark, tmp_path / "t", **{VECTORS: vectors})
+    path = numbers(spark, tmp_path / "t", partitioned=False, **{VECTORS: vectors})
     table = DeltaTable.forPath(spark, path).alias("tgt")
     source = table.toDF().selectExpr("id + 30 AS id", "k", "monotonically_increasing_id() AS n").alias("src")
     merge = table.merge(source, "tgt.id = src.id").whenMatchedDelete("tgt.id % 2 = 0")
-    counts = merge.whenNotMatchedInsert("src.id < 45", {"id": "src.id", "k": "src.n"}).execute().first()
-    assert tuple(counts) == (10, 0, 5, 5)
+    counts = merge.whenNotMatchedInsert("src.id < 45", {"id": "src.id", "k": "src.n"}).execute()
+    assert tuple(first_row(counts)) == (10, 0, 5, 5)
     assert ids(spark, path) == [*range(30), *range(31, 40, 2), *range(40, 45)]

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from slackwater import DeltaTable, Snapshot
 from slackwater.errors import CorruptTable, InvalidArgument
 from slackwater.spark.dml import executor_rewrite
-from slackwater.spark.write.files.bin_rewrite import BinWritten
+from slackwater.spark.write.files.bin_rewrite import BinWritten, rewrite_bins
 from tests.spark.changed import FEED, MAPPING, VECTORS, counts, info
 from tests.spark.written import actions, listing, read, rows
 
@@ -209,11 +209,11 @@ def test_a_row_that_is_lost_on_the_way_fails_the_merge_and_leaves_nothing(
     spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = make(spark, path, **{VECTORS: "false"})
-    before, rewrite = listing(path), executor_rewrite.rewrite_bins
+    before = listing(path)
 
     def losing(session: Any, store: Any, works: Any, how: Any) -> list[BinWritten]:
         fewer = [replace(split, deleted=split.deleted | BitMap64([0])) for work in works for split in work.splits]
-        return rewrite(session, store, [replace(works[0], splits=fewer)], how)
+        return rewrite_bins(session, store, [replace(works[0], splits=fewer)], how)
 
     monkeypatch.setattr(executor_rewrite, "rewrite_bins", losing)
     with pytest.raises(InvalidArgument, match="rows to write, but wrote"):

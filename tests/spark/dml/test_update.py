@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pyspark.errors import PySparkException
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
 def test_values_are_of_the_row_as_it_was(spark: SparkSession, path: str, vectors: str) -> None:
     properties = {VECTORS: vectors, FEED: "true"}
     table = make(spark, path, "select id a, id * 10 b, nullif(id, 2) c from range(4)", **properties)
-    assert table.update("c > 0", {"a": "b", "b": F.col("a") + F.col("b"), "C": "null"}) is None
+    assert cast("Any", table).update("c > 0", {"a": "b", "b": F.col("a") + F.col("b"), "C": "null"}) is None
     assert rows(read(spark, path)) == [(0, 0, 0), (10, 11, None), (2, 20, None), (30, 33, None)]
     assert changes(spark, path, 1, "a", "b", "c") == [
         ("update_postimage", 10, 11, None),

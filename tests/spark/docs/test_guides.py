@@ -206,7 +206,7 @@ def test_the_lines_about_clusters(
 
         def what_was_sent(batches: Any) -> Any:
             import pyarrow as pa
-            from sent_by_a_guide import ANSWER
+            from sent_by_a_guide import ANSWER  # type: ignore[import-not-found]
 
             for _ in batches:
                 yield pa.RecordBatch.from_pydict({"x": pa.array([ANSWER], pa.int32())})
@@ -214,6 +214,7 @@ def test_the_lines_about_clusters(
         assert [row.x for row in spark.range(0, 1, 1, 1).mapInArrow(what_was_sent, "x INT").collect()] == [42]
     else:
         master = spark.sparkContext.master
+        assert master is not None
         places = {"spark://master:7077": master, "/opt/venv/bin/python": sys.executable}
         run_document("docs/guides/clusters.md", names, places, "classic")
         assert names["spark"].sparkContext.master == master

@@ -211,7 +211,8 @@ def test_what_was_current_at_an_instant_is_the_time_slice_of_it(
     shelf.lake.create_table("t", "id BIGINT, k BIGINT, p INT", partition_by=by, properties=properties)
     shelf.write(range(20), "id")
     order = seeded(seed).sample(OPERATIONS, len(OPERATIONS))
-    for operation in (*order, lambda shelf: shelf.write(range(3), "3", "overwrite")):
+    order.append(lambda shelf: shelf.write(range(3), "3", "overwrite"))
+    for operation in order:
         operation(shelf)
     shelf.clock.now_ms += 1000
     system_time = shelf.lake.table("t").system_time()
@@ -307,11 +308,12 @@ def test_periods_are_of_versions_that_were_current_in_them(three: Shelf) -> None
 
 def test_instants_of_the_future_and_of_before_the_table_are_refused(three: Shelf) -> None:
     table = three.lake.table("t").system_time()
-    for call in (
+    calls: list[Callable[[], object]] = [
         lambda: table.as_of(three.now + A_MS),
         lambda: table.from_to(three.now + A_MS, three.now + A_SECOND),
         lambda: table.between(three.now + A_MS, three.now + A_SECOND),
-    ):
+    ]
+    for call in calls:
         with pytest.raises(TimestampOutOfRange, match="is in the future"):
             call()
     with pytest.raises(TimestampOutOfRange, match=r"rows can be followed back to .*its first version"):
@@ -330,7 +332,12 @@ def test_no_commit_slips_under_an_instant_that_was_answered(three: Shelf) -> Non
 @pytest.mark.parametrize("bad", [float("nan"), True, None, "soon", 1.5])
 def test_what_is_no_instant_is_refused(three: Shelf, bad: Any) -> None:
     table = three.lake.table("t").system_time()
-    for call in (lambda: table.as_of(bad), lambda: table.from_to(0, bad), lambda: table.between(bad, 0)):
+    calls: list[Callable[[], object]] = [
+        lambda: table.as_of(bad),
+        lambda: table.from_to(0, bad),
+        lambda: table.between(bad, 0),
+    ]
+    for call in calls:
         with pytest.raises(InvalidArgument, match=r"without a zone it is in the session's zone, (Etc/)?UTC"):
             call()
     with pytest.raises(InvalidArgument, match="ends before it starts"):

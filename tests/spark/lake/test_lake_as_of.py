@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]
 from pyspark.sql import functions as F
 
 import slackwater
@@ -138,7 +138,8 @@ def test_what_a_history_shows_is_an_instant_to_go_back_to(
     for way in (collected, shown):
         assert lake.as_of(way).timestamp == at, way
     if not is_connect(spark):
-        assert lake.as_of(history.select("timestamp").toPandas().timestamp[0]).timestamp == at
+        by_pandas: Any = history.select("timestamp").toPandas()
+        assert lake.as_of(by_pandas.timestamp[0]).timestamp == at
     assert rows(lake.table("orders").system_time().as_of(collected).select("id")) == [(1,)]
 
 

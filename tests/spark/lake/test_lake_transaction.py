@@ -136,7 +136,7 @@ def test_a_read_that_others_made_wrong_is_a_conflict_and_run_repeats_it(
     spark: SparkSession, lake: slackwater.Lake
 ) -> None:
     def move(tx: LakeTransaction, is_disturbed: bool) -> int:
-        total = sum(row.qty for row in tx.table("stock").toDF().collect())
+        total: int = sum(row.qty for row in tx.table("stock").toDF().collect())
         if is_disturbed:
             disturbance = _stock(spark, ("X", 100)).write.format("delta").mode("append")
             _elsewhere(lambda: disturbance.save(lake.location("stock")))

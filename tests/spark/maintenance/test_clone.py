@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 import slackwater
 from slackwater import DeltaTable, errors
-from tests.spark.written import read, rows, save
+from tests.spark.written import first_row, read, rows, save
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
 
@@ -59,10 +59,10 @@ def test_a_clone_is_read_by_path_and_by_name(
     source.clone(str(path), isShallow=True)
     assert len(rows(read(spark, path))) == 3
     assert slackwater.Snapshot.load(str(path)).to_arrow().num_rows == 3
-    assert spark.sql(f"select count(*) from delta.`{path}`").first()[0] == 3
+    assert first_row(spark.sql(f"select count(*) from delta.`{path}`"))[0] == 3
     spark.sql(f"create table trial_of_clone shallow clone delta.`{tmp_path / 'a b'}` location '{tmp_path / 'trial'}'")
     try:
-        assert spark.sql("select count(*) from trial_of_clone").first()[0] == 3
+        assert first_row(spark.sql("select count(*) from trial_of_clone"))[0] == 3
         assert spark.table("trial_of_clone").count() == 3
         strict = spark.read.option("allowPathsOutsideRoot", "false")
         with pytest.raises(errors.PathNotAllowed, match="allowPathsOutsideRoot"):

@@ -19,7 +19,7 @@ from slackwater.spark.maintenance.metrics import RESULT
 from slackwater.spark.maintenance.rewrite_command import RewriteCommand
 from tests.spark.changed import FEED, MAPPING, VECTORS, ids, info
 from tests.spark.maintenance.rearranged import TRACKED, live, made, metrics
-from tests.spark.written import actions, data_files, listing, read, rows, save
+from tests.spark.written import actions, data_files, first_row, listing, read, rows, save
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
 
@@ -29,7 +29,7 @@ def test_small_files_become_one_and_rows_stay_as_they_are(spark: SparkSession, p
     before = rows(table.toDF())
     done = table.optimize().executeCompaction()
     assert done.schema == RESULT
-    assert done.first()["path"] == Snapshot.load(path).store.root_url
+    assert first_row(done)["path"] == Snapshot.load(path).store.root_url
     found = metrics(done)
     assert (found["numFilesRemoved"], found["numFilesAdded"], found["numBins"]) == (3, 1, 1)
     assert found["filesRemoved"]["totalSize"] == sum(a["size"] for a in actions(path, 0, "add"))
@@ -223,7 +223,12 @@ def test_rows_that_another_deletes_meanwhile_stay_deleted_and_files_go_again(
 ) -> None:
     table = made(spark, path, 2, "select id from numbers", **{VECTORS: vectors})
     left: list[str] = []
-    meanwhile(monkeypatch, lambda: (table.delete("id = 3"), left.extend(listing(path)))[0])
+
+    def delete() -> None:
+        table.delete("id = 3")
+        left.extend(listing(path))
+
+    meanwhile(monkeypatch, delete)
     written = set(map(str, data_files(path)))
     with pytest.raises(errors.ConcurrentDeleteDeleteException):
         table.optimize().executeCompaction()

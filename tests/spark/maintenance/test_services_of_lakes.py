@@ -84,6 +84,7 @@ def test_vacuum_is_no_part_of_a_transaction(spark: SparkSession, lake: slackwate
 
 def test_a_table_of_the_past_is_not_changed(lake: slackwater.Lake) -> None:
     past = lake.as_of(lake.history(1).collect()[0].timestamp.astimezone()).table("a")
-    for change in (past.vacuum, lambda: past.restoreToVersion(0)):
+    changes: list[Callable[[], object]] = [past.vacuum, lambda: past.restoreToVersion(0)]
+    for change in changes:
         with pytest.raises(OperationNotAllowed, match="not possible in a time slice"):
             change()

@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -184,7 +184,7 @@ def test_a_datetime_is_an_instant_or_a_time_of_the_session(spark: SparkSession, 
     instant = dt.datetime.fromtimestamp(moment / 1000, dt.timezone.utc)
     naive = instant.astimezone(ZoneInfo("Asia/Tokyo")).replace(tzinfo=None)
     for number, given in enumerate((instant, instant.astimezone(ZoneInfo("Asia/Kathmandu")), naive)):
-        frame = spark.read.format("delta").option("timestampAsOf", given).load(str(path))
+        frame = spark.read.format("delta").option("timestampAsOf", cast("Any", given)).load(str(path))
         assert rows(frame) == [(1,), (2,), (3,)], given
         clone = table.cloneAtTimestamp(given, f"{path}-{number}", isShallow=True)
         assert rows(clone.toDF(allowPathsOutsideRoot=True)) == [(1,), (2,), (3,)], given

@@ -60,7 +60,7 @@ def test_rows_outside_a_condition_on_the_target_are_not_matched_by_source(
 STRUCTS = "key INT, col STRUCT<y INT, z INT>"
 GIVEN = "key INT, col STRUCT<x INT, y INT>"
 
-EVOLVED = {
+EVOLVED: dict[str, tuple[str, list[Any], list[Any], list[Any]]] = {
     "both null": (UPDATE_ALL, [(1, None)], [(1, None)], [(1, None)]),
     "fields of the target alone stay": (UPDATE_ALL, [(1, (2, 5))], [(1, None)], [(1, shown(y=None, z=5, x=None))]),
     "null fields of the target alone stay": (
@@ -117,7 +117,7 @@ def test_a_struct_that_one_of_two_clauses_adds_is_null_in_both_rows(spark: Spark
 def test_null_structs_inside_of_arrays_and_maps_stay_null(
     spark: SparkSession, rows: Rows, outer: str, clause: str
 ) -> None:
-    def within(*structs: tuple[int, ...] | None) -> Any:
+    def within(*structs: tuple[int | None, ...] | None) -> Any:
         return list(structs) if outer.startswith("ARRAY") else {str(at): s for at, s in enumerate(structs)}
 
     table(spark, f"key INT, col {outer.format('y INT, z INT')}", [(1, within((2, 5))), (2, within((2, 5)))])

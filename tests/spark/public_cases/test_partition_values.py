@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from slackwater import DeltaTable
 from slackwater.errors import InvariantViolationException, UnsupportedFeature
-from tests.spark.written import actions, column, read, rows, save
+from tests.spark.written import actions, column, first_row, read, rows, save
 
 pytestmark = [pytest.mark.spark, pytest.mark.shared, pytest.mark.usefixtures("enabled")]
 
@@ -25,7 +25,9 @@ TEXTS = (
 )  # fmt: skip
 
 
-def table_by_hand(root: Path, files: list[tuple[str, str, str | None]], nullable: bool, vectors: bool = False) -> str:
+def table_by_hand(
+    root: Path, files: Sequence[tuple[str, str, str | None]], nullable: bool, vectors: bool = False
+) -> str:
     """A table partitioned by the text `p`, with five rows in each file: its path in the log, on disk, its value."""
     features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
     protocol = {"minReaderVersion": 3, "minWriterVersion": 7, **features} if vectors else None
@@ -128,7 +130,7 @@ def test_a_replaced_partition_keeps_the_partitioning_that_is_not_restated(spark:
     save(spark.range(50).selectExpr("id", "'NA' AS region"), path, "overwrite", replaceWhere="region = 'NA'")
     found = read(spark, path)
     assert (found.count(), found.where("region IS NULL").count()) == (800, 0)
-    assert DeltaTable.forPath(spark, path).detail().first().partitionColumns == ["region"]
+    assert first_row(DeltaTable.forPath(spark, path).detail()).partitionColumns == ["region"]
 
 
 @pytest.mark.parametrize("checkpointed", [False, True])

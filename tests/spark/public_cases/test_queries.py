@@ -16,7 +16,7 @@ from pyspark.sql import types as spark_types
 
 from slackwater import DeltaTable
 from slackwater.errors import InvalidArgument, InvariantViolationException
-from tests.spark.written import read, rows, save
+from tests.spark.written import first_row, read, rows, save
 
 pytestmark = [pytest.mark.spark, pytest.mark.shared, pytest.mark.usefixtures("enabled")]
 
@@ -188,7 +188,7 @@ def test_spark_s_metadata_is_found_beside_columns_named_like_its_fields(spark: S
         content = [(i, f"p{i}", i) for i in range(first, first + 10)]
         save(spark.createDataFrame(content, columns).coalesce(1), path)
     table = read(spark, path)
-    name = table.where("id = 5").select("_metadata.file_name").first()[0]
+    name = first_row(table.where("id = 5").select("_metadata.file_name"))[0]
     found = table.where(f"_metadata.file_name = '{name}' AND file_name > 7")
     assert rows(found.select("id")) == [(8,), (9,)]
     assert table.where("_metadata.file_path LIKE '%part%' AND file_name > 3").count() == 16
@@ -231,7 +231,7 @@ def test_deleted_rows_stay_away_where_a_file_is_split(
     for transport in ("spark", "arrow"):
         found = read(spark, path, rows=transport)
         assert found.count() == len(live)
-        assert tuple(found.agg(F.count("id"), F.max("id"), F.sum("id")).first()) == (len(live), live[-1], sum(live))
+        assert tuple(first_row(found.agg(F.count("id"), F.max("id"), F.sum("id")))) == (len(live), live[-1], sum(live))
         assert [row.id for row in found.orderBy("id").limit(10).collect()] == live[:10]
         limited = {row.id for row in found.limit(10).collect()}
         assert len(limited) == 10
@@ -252,8 +252,8 @@ def test_spellings_of_a_moment_agree(spark: SparkSession, path: str, conf: Calla
             os.utime(Path(path, "_delta_log", f"{version:020d}.json"), ns=(micros * 1000, micros * 1000))
 
     def counts(text: str) -> set[int]:
-        of_sql = spark.sql(f"SELECT count(*) FROM delta.`{path}` TIMESTAMP AS OF '{text}'").first()
-        return {read(spark, path, timestampAsOf=text).count(), of_sql[0]}
+        of_sql = spark.sql(f"SELECT count(*) FROM delta.`{path}` TIMESTAMP AS OF '{text}'")
+        return {read(spark, path, timestampAsOf=text).count(), first_row(of_sql)[0]}
 
     commit_at("2026-01-01 00:00:00", "2026-01-02 03:04:05", "2026-01-02 03:04:05.123", "2026-01-03 00:00:00")
     moments = {

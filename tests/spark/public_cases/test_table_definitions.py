@@ -17,7 +17,7 @@ from slackwater.protocol.features.identity_columns import identity_columns
 from slackwater.protocol.features.row_tracking import high_water_mark
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.table.alteration import clustering_columns
-from tests.spark.written import actions, column, save, table_log
+from tests.spark.written import actions, column, first_row, save, table_log
 
 pytestmark = [pytest.mark.spark, pytest.mark.shared, pytest.mark.usefixtures("db")]
 
@@ -38,7 +38,7 @@ def properties(tracked: bool = True, **more: str) -> str:
 
 def snapshot(spark: SparkSession, name: str = "t") -> Snapshot:
     """The newest version of a table of the current database."""
-    return Snapshot.load(DeltaTable.forName(spark, name).detail().first().location)
+    return Snapshot.load(first_row(DeltaTable.forName(spark, name).detail()).location)
 
 
 @pytest.mark.parametrize("kept", ["true", None], ids=["restated", "left out"])
@@ -60,7 +60,9 @@ def test_a_replaced_table_is_found_by_the_times_of_its_history(
     since = ["delta.inCommitTimestampEnablementVersion", "delta.inCommitTimestampEnablementTimestamp"]
     found = snapshot(spark).properties
     assert [found.get(key) for key in since] == [enabled[key] if kept else None for key in since]
-    times = dict(spark.sql("DESCRIBE HISTORY t").selectExpr("version", "CAST(timestamp AS STRING)").collect())
+    times: dict[int, str] = dict(
+        spark.sql("DESCRIBE HISTORY t").selectExpr("version", "CAST(timestamp AS STRING)").collect()
+    )
     assert len(times) == 8
     for version, time in times.items():
         assert rows(f"SELECT * FROM t TIMESTAMP AS OF '{time}'") == rows(f"SELECT * FROM t VERSION AS OF {version}")

@@ -21,6 +21,7 @@ from slackwater.spark.session.classic_connect import is_connect
 from slackwater.spark.storage import row_transport as way_module
 from slackwater.spark.storage.row_transport import ROWS, RowTransport, choose_transport
 from slackwater.spark.write.files import arrow_files, data_files
+from slackwater.spark.write.files.arrow_files import write_arrow_files
 from slackwater.storage import open_store
 from tests.contract.owners import eventually
 from tests.spark.tables import write_table
@@ -256,12 +257,11 @@ def test_executors_that_have_another_disk_are_told(
     by_arrow: SparkSession, table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = sorted(tmp_path.rglob("*"))
-    plain = data_files.write_arrow_files
     rows = by_arrow.range(0, 4, 1, 2).withColumn("p", F.lit(0)).withColumn("Big", F.lit("x"))
 
     def append_losing(count: int) -> None:
         def write_elsewhere(*given: Any) -> list[Any]:
-            found = plain(*given)
+            found = write_arrow_files(*given)
             for file in found[:count]:
                 (tmp_path / "t" / file.path).unlink()
             return found

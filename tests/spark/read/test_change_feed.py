@@ -21,7 +21,7 @@ def feed(spark: SparkSession, path: Path, start: int, end: int | None = None) ->
     return load(spark, str(path), {k: v for k, v in options.items() if v is not None})
 
 
-def multiset(frame: DataFrame) -> Counter:
+def multiset(frame: DataFrame) -> Counter[tuple[Any, ...]]:
     return Counter(tuple(row) for row in frame.collect())
 
 
@@ -32,7 +32,7 @@ def test_a_version_is_the_one_before_it_and_its_changes(spark: SparkSession, nam
     del last
     from slackwater import Snapshot
 
-    state: Counter = Counter()
+    state: Counter[tuple[Any, ...]] = Counter()
     for version in range(Snapshot.load(path).version + 1):
         changes = feed(spark, path, version, version)
         columns = [c for c in changes.columns if not c.startswith("_c")]
@@ -130,7 +130,7 @@ def test_a_table_without_a_feed_says_in_which_version(spark: SparkSession, tmp_p
     ],
 )
 def test_ranges_that_make_no_sense_are_named(
-    spark: SparkSession, options: dict, error: type[Exception], message: str
+    spark: SparkSession, options: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
         load(spark, str(TABLES / "cdf-table-with-dv"), {"readChangeFeed": "true", **options})

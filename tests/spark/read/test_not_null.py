@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -14,7 +14,8 @@ from pyspark.sql import types as spark_types
 
 import slackwater
 from slackwater import DeltaTable
-from slackwater.spark.session.classic_connect import is_connect, with_settings
+from slackwater.spark.session.classic_connect import is_connect
+from slackwater.spark.session.temporary_settings import with_settings
 
 pytestmark = [pytest.mark.spark, pytest.mark.modes]
 
@@ -33,7 +34,7 @@ def _enabled(spark: SparkSession) -> None:
 
 
 @pytest.fixture(params=["none", "name", "id"])
-def path(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Iterator[str]:
+def path(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> str:
     """A table with NOT NULL columns of every place, by each mode of column mapping; row 1 is deleted by a vector."""
     place = f"{tmp_path}/a table"
     spark.sql(
@@ -79,7 +80,8 @@ def test_connect_frames_that_keep_the_columns_keep_the_schema_and_read_as_before
     assert "EqualTo" in plan.getvalue().partition("PushedFilters: [")[2].partition("]")[0]
     read = plan.getvalue().partition("ReadSchema: ")[2].splitlines()[0]
     assert read.count(":") == 2
-    assert frame.toPandas().shape == (3, 5)
+    by_pandas: Any = frame.toPandas()
+    assert by_pandas.shape == (3, 5)
     assert [row.id for row in frame.where("v = 'three'").select("id").collect()] == [3]
 
 
@@ -91,7 +93,9 @@ def test_columns_that_executors_read_are_not_nullable(spark: SparkSession, path:
 
 def test_a_field_of_a_struct_is_not_nullable_and_null_where_its_struct_is(spark: SparkSession, path: str) -> None:
     frame = spark.read.format("delta").load(path)
-    assert [field.nullable for field in frame.schema["s"].dataType] == [False, True]
+    struct = frame.schema["s"].dataType
+    assert isinstance(struct, spark_types.StructType)
+    assert [field.nullable for field in struct] == [False, True]
     assert frame.where("s IS NOT NULL").select("s.a").schema["a"].nullable
     assert {tuple(row) for row in frame.select("id", "s.a").collect()} == {(1, 1), (2, None), (3, 3)}
     assert [row.id for row in frame.where("s.a IS NULL").collect()] == [2]
@@ -191,5 +195,7 @@ def test_arrays_without_nulls_read_under_column_mapping(spark: SparkSession, tmp
     spark.sql(f"INSERT INTO delta.`{place}` VALUES (array(1, 2), named_struct('m', map('k', 1)))")
     DeltaTable.forPath(spark, place).update("a[0] = 1", {"a": "array(7)"})
     frame = spark.read.format("delta").load(place)
-    assert not frame.schema["a"].dataType.containsNull
+    array = frame.schema["a"].dataType
+    assert isinstance(array, spark_types.ArrayType)
+    assert not array.containsNull
     assert [(row.a, row.s.m) for row in frame.collect()] == [([7], {"k": 1})]

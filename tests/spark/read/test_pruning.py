@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -10,15 +11,16 @@ from pyspark.sql import functions as F
 
 from slackwater.spark.read.load import load
 from tests.spark.tables import TABLES, write_table
+from tests.spark.written import first_row
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
 def table(spark: SparkSession, tmp_path: Path) -> DataFrame:
-    files = [{"part": [n % 2], "id": [n * 10, n * 10 + 9], "name": [f"n{n}", None]} for n in range(6)]
-    for content in files:
-        content["part"] *= 2
+    files: list[dict[str, list[Any]]] = [
+        {"part": [n % 2] * 2, "id": [n * 10, n * 10 + 9], "name": [f"n{n}", None]} for n in range(6)
+    ]
     return load(spark, write_table(tmp_path / "t", files, partition_by="part"))
 
 
@@ -95,5 +97,5 @@ def test_the_result_is_a_dataframe_of_the_session(table: DataFrame, spark: Spark
     assert isinstance(found, DataFrame)
     assert found.sparkSession is spark
     found.createOrReplaceTempView("pruned_rows")
-    assert spark.sql("select count(*) from pruned_rows").head()[0] == 1
+    assert first_row(spark.sql("select count(*) from pruned_rows"))[0] == 1
     assert found.union(table.where("id = 30")).count() == 2

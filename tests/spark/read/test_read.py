@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import slackwater
@@ -21,11 +21,12 @@ from slackwater.spark.read.file_relations import KeptRelations
 from slackwater.spark.read.load import load
 from slackwater.spark.read.table_scan import TableScan
 from tests.spark.tables import TABLES, write_table
+from tests.spark.written import first_row
 
 pytestmark = [pytest.mark.spark, pytest.mark.modes]
 
 
-def rows(frame) -> list[tuple]:
+def rows(frame: DataFrame) -> list[tuple[Any, ...]]:
     return sorted(tuple(row) for row in frame.collect())
 
 
@@ -201,16 +202,17 @@ def test_partition_values_come_from_the_log_and_not_from_directories(spark: Spar
 )
 @pytest.mark.parametrize("varying", [False, True])
 def test_partition_values_of_every_type(
-    spark: SparkSession, tmp_path: Path, kind: str, text: str, expected: object, varying: bool
+    spark: SparkSession, tmp_path: Path, kind: str, text: str, expected: Any, varying: bool
 ) -> None:
     files = [{"id": [1]}, {"id": [2]}] if varying else [{"id": [1]}]
-    values = [{"part": text}, {"part": None}][: len(files)]
+    both: list[dict[str, str | None]] = [{"part": text}, {"part": None}]
+    values = both[: len(files)]
     path = write_table(tmp_path / "t", files, values=values, extra_columns=[("part", kind)])
     frame = load(spark, path).where("id = 1")
     if kind == "timestamp":
         frame = frame.select(F.date_format("part", "yyyy-MM-dd HH:mm:ss.SSSSSS").alias("part"))
         expected = expected.strftime("%Y-%m-%d %H:%M:%S.%f")
-    value = frame.select("part").head()[0]
+    value = first_row(frame.select("part"))[0]
     assert (bytes(value) if isinstance(value, bytearray) else value) == expected
 
 
@@ -266,7 +268,9 @@ def test_a_schema_given_to_the_reader_is_refused(spark: SparkSession, tmp_path: 
         ({"readChangeFeed": "true"}, "startingVersion"),
     ],
 )
-def test_options_that_make_no_sense_are_named(spark: SparkSession, tmp_path: Path, options: dict, message: str) -> None:
+def test_options_that_make_no_sense_are_named(
+    spark: SparkSession, tmp_path: Path, options: dict[str, Any], message: str
+) -> None:
     path = write_table(tmp_path / "t", [{"id": [1]}])
     with pytest.raises(errors.InvalidArgument, match=message):
         load(spark, path, options)
@@ -292,12 +296,12 @@ def test_a_log_is_replayed_by_spark_on_request_with_the_same_result(spark: Spark
 def test_deletion_vectors_and_partition_values_find_their_files_without_distinct_checksums_of_names(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    values = [{"part": "1.5"}, {"part": None}]
+    values: list[dict[str, str | None]] = [{"part": "1.5"}, {"part": None}]
     path = write_table(tmp_path / "t", [{"id": [1]}, {"id": [2]}], values=values, extra_columns=[("part", "double")])
-    expected = [rows(load(spark, str(TABLES / "table-with-dv-small"))), load(spark, path).where("id = 1").collect()]
+    expected = (rows(load(spark, str(TABLES / "table-with-dv-small"))), load(spark, path).where("id = 1").collect())
     for module in ("file_columns", "row_sources"):
         monkeypatch.setattr(f"slackwater.spark.read.{module}.file_numbers", lambda urls: None)
-    found = [rows(load(spark, str(TABLES / "table-with-dv-small"))), load(spark, path).where("id = 1").collect()]
+    found = (rows(load(spark, str(TABLES / "table-with-dv-small"))), load(spark, path).where("id = 1").collect())
     assert found == expected
     assert len(found[0]) == 8
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession
 
 import slackwater
 from slackwater import DeltaTable
@@ -53,7 +53,8 @@ def require_untouched(spark: SparkSession, path: str, frame: DataFrame) -> None:
         for overwrite in (False, True):
             with pytest.raises(PySparkException, match=r"(?i)RDD.BASED|VIEW"):
                 frame.limit(1).write.insertInto(view, overwrite=overwrite)
-    for write in (lambda to: to.append(), lambda to: to.overwritePartitions()):
+    writes: list[Callable[[DataFrameWriterV2], None]] = [lambda to: to.append(), lambda to: to.overwritePartitions()]
+    for write in writes:
         with pytest.raises(PySparkException, match=r"(?i)VIEW"):
             write(frame.limit(1).writeTo(name))
     assert files_of(path) == before

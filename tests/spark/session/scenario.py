@@ -85,11 +85,11 @@ def with_conf(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None
         yield
         assert {key: spark.conf.get(key, None) for key in settings} == dict(settings)
     finally:
-        for key, value in before.items():
-            if value is None:
+        for key, earlier in before.items():
+            if earlier is None:
                 spark.conf.unset(key)
             else:
-                spark.conf.set(key, value)
+                spark.conf.set(key, earlier)
 
 
 def _told(frame: DataFrame) -> tuple[list[tuple[str, str]], list[str]]:

@@ -63,7 +63,7 @@ def test_a_mistyped_type_is_told_with_its_place(spark: SparkSession, tmp_path: P
 def test_protocol_versions_and_features_that_are_none_are_told_by_their_argument(
     spark: SparkSession, path: str
 ) -> None:
-    table = DeltaTable.create(spark).location(path).addColumn("id", "INT").execute()
+    table: Any = DeltaTable.create(spark).location(path).addColumn("id", "INT").execute()
     for reader, writer, name in (("abc", 3, "readerVersion"), (1, [3], "writerVersion"), (True, 3, "readerVersion")):
         with pytest.raises(ValueError, match=f"{name} must be a whole number"):
             table.upgradeTableProtocol(reader, writer)

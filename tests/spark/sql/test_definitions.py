@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import types as spark_types
 
 import slackwater
 from slackwater.errors import InvalidArgument, TableAlreadyExists, TableNotFound, UnsupportedFeature
+from tests.spark.written import struct_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("db")]
 
@@ -35,10 +35,7 @@ def test_a_table_with_everything(spark: SparkSession, rows: Rows) -> None:
     assert (found.description, found.partitionColumns) == ("all of it", ["day"])
     assert (found.properties["a.b"], found.properties["delta.appendOnly"]) == ("c", "true")
     schema = slackwater.DeltaTable.forName(spark, "t").toDF().schema
-    assert (
-        schema["s"].dataType
-        == spark_types.StructType.fromDDL("s STRUCT<a: INT, b: ARRAY<DECIMAL(10, 2)>>")["s"].dataType
-    )
+    assert schema["s"].dataType == struct_of("s STRUCT<a: INT, b: ARRAY<DECIMAL(10, 2)>>")["s"].dataType
     assert schema["id"].metadata["comment"] == "the key"
     spark.sql("INSERT INTO t (id, ts) VALUES (1, TIMESTAMP'2026-01-02 03:04:05')")
     assert rows("SELECT id, CAST(day AS STRING) FROM t") == [(1, "2026-01-02")]

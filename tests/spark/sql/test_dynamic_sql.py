@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from slackwater import DeltaTable
 from slackwater.errors import UnsupportedFeature
+from tests.spark.written import first_row
 
 pytestmark = [pytest.mark.spark, pytest.mark.modes]
 
@@ -48,9 +49,9 @@ def test_what_names_the_table_indirectly_changes_it(
     conf("slackwater.test.name", people)
     # Two files, for OPTIMIZE to make one of.
     spark.sql("INSERT INTO people VALUES (1, 'a')")
-    before = DeltaTable.forName(spark, people).history(1).first()["version"]
+    before = first_row(DeltaTable.forName(spark, people).history(1))["version"]
     spark.sql(statement)
-    assert DeltaTable.forName(spark, people).history(1).first()["version"] == before + 1
+    assert first_row(DeltaTable.forName(spark, people).history(1))["version"] == before + 1
 
 
 def test_parameters_may_be_names(spark: SparkSession, rows: Rows, people: str) -> None:
@@ -106,6 +107,8 @@ def test_an_alias_that_is_called_truncate_is_no_statement(rows: Rows, people: st
 
 def test_a_directory_is_still_there_when_a_table_was_truncated(spark: SparkSession, people: str) -> None:
     spark.catalog.truncateTable(people)
-    where = Path("/" + DeltaTable.forName(spark, people).detail().first()["location"].removeprefix("file:").lstrip("/"))
+    where = Path(
+        "/" + first_row(DeltaTable.forName(spark, people).detail())["location"].removeprefix("file:").lstrip("/")
+    )
     assert (where / "_delta_log" / f"{2:020d}.json").exists()
     assert spark.table(people).count() == 0

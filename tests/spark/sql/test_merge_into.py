@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -33,7 +33,8 @@ def test_all_clauses(rows: Rows, news: DataFrame) -> None:
     merge = news.mergeInto("t", on()).whenMatched(F.expr("s.id > 100")).delete().whenMatched().updateAll()
     merge = merge.whenNotMatched(F.expr("s.id = 9")).insert({"id": F.col("s.id"), "v": F.lit("new")})
     merge = merge.whenNotMatchedBySource(F.expr("t.id = 1")).delete()
-    assert merge.whenNotMatchedBySource().update({"v": F.lit("left")}).merge() is None
+    last: Any = merge.whenNotMatchedBySource().update({"v": F.lit("left")})
+    assert last.merge() is None
     assert rows("SELECT * FROM t") == [(2, "n"), (3, "left"), (9, "new")]
 
 
@@ -59,7 +60,7 @@ def test_what_is_no_clause_and_no_table_is_said(spark: SparkSession, news: DataF
     with pytest.raises(UnsupportedFeature, match="no source row"):
         news.mergeInto("t", on()).whenNotMatchedBySource().updateAll()
     with pytest.raises(UnsupportedFeature, match="does not support Insert"):
-        news.mergeInto("t", on()).whenMatched().insert({"id": F.lit(1)})
+        cast("Any", news.mergeInto("t", on()).whenMatched()).insert({"id": F.lit(1)})
     # Another format's table is Spark's to refuse, and a name of nothing.
     spark.range(1).write.format("parquet").saveAsTable("plain")
     for name in ("plain", "missing"):

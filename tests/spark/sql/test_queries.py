@@ -259,8 +259,8 @@ def test_versions_of_rows_by_time_are_those_of_the_method(spark: SparkSession, r
     given = {"a": times[1], "b": times[2]}
     assert rows("SELECT id, v FROM h FOR SYSTEM_TIME FROM :a TO :b", given) == [(1, 1), (2, 1)]
     assert rows("SELECT id, v FROM h FOR SYSTEM_TIME BETWEEN :a AND :b", given) == [(1, 1), (1, 2), (2, 1)]
-    between = "h FOR SYSTEM_TIME BETWEEN :a AND :b v"
-    assert rows(f"SELECT v.id, h.v FROM {between} JOIN h ON v.id = h.id WHERE v.v = 1", given) == [(1, 2)]
+    given_between = "h FOR SYSTEM_TIME BETWEEN :a AND :b v"
+    assert rows(f"SELECT v.id, h.v FROM {given_between} JOIN h ON v.id = h.id WHERE v.v = 1", given) == [(1, 2)]
 
 
 def test_columns_that_an_alias_renames_are_the_ones_that_a_condition_is_about(

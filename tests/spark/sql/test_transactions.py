@@ -20,6 +20,7 @@ from slackwater.errors import (
     TableNotFound,
     UnsupportedFeature,
 )
+from tests.spark.written import first_row
 
 pytestmark = [pytest.mark.spark]
 
@@ -212,7 +213,7 @@ def test_a_table_of_a_lake_is_a_clone_of_any_table(
     spark.sql(f"CREATE TABLE lake.copy SHALLOW CLONE lake.stock LOCATION '{tmp_path}/elsewhere'")
     assert rows("SELECT * FROM lake.was") == [(0,), (1,), (2,)]
     assert rows("SELECT * FROM lake.copy") == rows("SELECT * FROM lake.stock")
-    assert lake.table("was").detail().first().properties["k"] == "v"
+    assert first_row(lake.table("was").detail()).properties["k"] == "v"
     assert lake.snapshot("copy").store.root_url.endswith("/elsewhere")
     spark.sql("BEGIN TRANSACTION ON lake")
     spark.sql("DELETE FROM lake.was WHERE id = 1")
@@ -222,7 +223,7 @@ def test_a_table_of_a_lake_is_a_clone_of_any_table(
     assert rows("SELECT sku FROM lake.stock") == [("a",), ("b",)]
     spark.sql(f"CREATE OR REPLACE TABLE lake.was SHALLOW CLONE delta.`{tmp_path}/plain`")
     assert rows("SELECT * FROM lake.was") == [(1,), (2,)]
-    assert lake.table("was").history(1).first().operation == "CLONE"
+    assert first_row(lake.table("was").history(1)).operation == "CLONE"
     assert rows(f"SELECT * FROM delta.`{tmp_path}/plain`") == [(1,), (2,)]
 
 
@@ -232,11 +233,11 @@ def test_a_table_of_a_lake_is_created_with_its_rows_in_one_commit(
     spark.sql("CREATE TABLE lake.sums PARTITIONED BY (k) COMMENT 'all' AS SELECT id, id % 2 AS k FROM range(4)")
     (made,) = lake.table("sums").history().collect()
     assert (made.version, made.operation) == (0, "CREATE TABLE AS SELECT")
-    assert lake.table("sums").detail().first().description == "all"
+    assert first_row(lake.table("sums").detail()).description == "all"
     spark.range(3).write.format("delta").clusterBy("id").option("delta.appendOnly", "true").saveAsTable("lake.ids")
     (made,) = lake.table("ids").history().collect()
     assert made.operation == "CREATE TABLE AS SELECT"
-    assert lake.table("ids").detail().first().properties["delta.appendOnly"] == "true"
+    assert first_row(lake.table("ids").detail()).properties["delta.appendOnly"] == "true"
     assert rows("SELECT count(*), sum(id) FROM lake.ids JOIN lake.sums USING (id)") == [(3, 3)]
     with pytest.raises(Exception, match=r"(?i)divi"):
         spark.sql("CREATE TABLE lake.broken AS SELECT 1 DIV (id - 1) AS v FROM range(3)")
@@ -245,9 +246,9 @@ def test_a_table_of_a_lake_is_created_with_its_rows_in_one_commit(
 
 def test_a_table_of_a_lake_is_replaced_in_one_commit(spark: SparkSession, rows: Rows, lake: slackwater.Lake) -> None:
     spark.sql("INSERT INTO lake.stock (sku, qty) VALUES ('a', 1)")
-    before = lake.table("stock").history().first()
+    before = first_row(lake.table("stock").history())
     spark.sql("CREATE OR REPLACE TABLE lake.stock AS SELECT 'b' AS name")
-    after = lake.table("stock").history().first()
+    after = first_row(lake.table("stock").history())
     assert (after.version, after.operation) == (before.version + 1, "CREATE OR REPLACE TABLE AS SELECT")
     assert rows("SELECT * FROM lake.stock") == [("b",)]
     assert rows(f"SELECT sku FROM lake.stock VERSION AS OF {before.version}") == [("a",)]

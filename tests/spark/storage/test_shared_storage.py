@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -119,7 +120,12 @@ def test_frames_of_every_shape_are_counted_as_they_are_written(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[int | None] = []
-    monkeypatch.setattr(data_files, "observed", lambda *given: told.append(observed(*given)) or told[-1])
+
+    def noted(*given: Any) -> int | None:
+        told.append(observed(*given))
+        return told[-1]
+
+    monkeypatch.setattr(data_files, "observed", noted)
     ids = spark.range(0, 40, 1, 4).selectExpr("id", "id % 3 as p")
     users = new_observation(spark)
     frames = {
@@ -157,7 +163,7 @@ def test_a_file_that_spark_finds_otherwise_is_refused(
     store.put("a", b"here")
     store.put("empty", b"")
     for proves_nothing in ("empty", "gone", None):
-        require_shared(spark, store, lambda path=proves_nothing: path, each_table=each_table)
+        require_shared(spark, store, itertools.repeat(proves_nothing).__next__, each_table=each_table)
     for size, message in ((16, "another file at a"), (1, "another file at a")):
         monkeypatch.setattr(shared_storage, "_MOST_HASHED_BYTES", size)
         with pytest.raises(errors.StorageRefused, match=message):

@@ -169,7 +169,7 @@ def test_a_file_that_was_removed_and_restored_within_a_batch_comes_twice(
 def test_a_file_that_comes_again_with_other_deleted_rows_has_those_that_are_left_each_time(
     spark: SparkSession, path: str, tmp_path: Path
 ) -> None:
-    _append(spark, path, 0, **{"delta.enableDeletionVectors": "true"})
+    _append(spark, path, 0, files=1, **{"delta.enableDeletionVectors": "true"})
     table = slackwater.DeltaTable.forPath(spark, path)
     table.delete("id = 3")
     table.delete("id = 5")
@@ -194,8 +194,8 @@ def test_one_frame_is_read_by_several_queries_that_let_go_of_it_at_their_ends(
         assert _ids(spark, tmp_path / name / "out") == list(range(10))
     assert source._runs == {}
     _append(spark, path, 10)
-    running = stream.writeStream.format("delta").option("checkpointLocation", str(tmp_path / "a" / "checkpoint"))
-    running = running.start(str(tmp_path / "a" / "out"))
+    writing = stream.writeStream.format("delta").option("checkpointLocation", str(tmp_path / "a" / "checkpoint"))
+    running = writing.start(str(tmp_path / "a" / "out"))
     try:
         running.processAllAvailable()
         # Long after its first batch.
@@ -230,8 +230,8 @@ def test_a_query_that_fails_lets_go_and_starts_anew(
         told = failure(writer(both, tmp_path / "checkpoint").start(str(tmp_path / "out")))
     assert "the second source has no answer" in told
     # What the first one was told then, that nothing to come counts, is of the run that failed.
-    running = both.writeStream.format("delta").option("checkpointLocation", str(tmp_path / "checkpoint"))
-    running = running.start(str(tmp_path / "out"))
+    writing = both.writeStream.format("delta").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    running = writing.start(str(tmp_path / "out"))
     try:
         running.processAllAvailable()
         _append(spark, path, 10)
@@ -258,7 +258,10 @@ def test_available_now_ends_with_what_was_there_when_it_began(spark: SparkSessio
 
 def test_a_frame_in_two_places_of_a_query_is_read_twice(spark: SparkSession, path: str, tmp_path: Path) -> None:
     _append(spark, path, 0)
-    twice = {"united": lambda stream: stream.union(stream), "joined": lambda s: s.alias("a").join(s.alias("b"), "id")}
+    twice: dict[str, Callable[[DataFrame], DataFrame]] = {
+        "united": lambda stream: stream.union(stream),
+        "joined": lambda s: s.alias("a").join(s.alias("b"), "id"),
+    }
     for name, frame in twice.items():
         for start in (0, 10):
             if start:
@@ -308,9 +311,9 @@ def test_settings_of_the_session_are_those_of_the_start_and_left_alone(
 ) -> None:
     _append(spark, path, 0, files=2, **{"delta.columnMapping.mode": "id"})
     conf("spark.sql.sources.parallelPartitionDiscovery.threshold", "1")
-    before = dict(spark.conf.getAll)  # type: ignore[arg-type]
+    before = dict(spark.conf.getAll)
     _drain(_stream(spark, path), tmp_path)
-    assert dict(spark.conf.getAll) == before  # type: ignore[arg-type]
+    assert dict(spark.conf.getAll) == before
     assert _ids(spark, tmp_path / "out") == list(range(10))
 
 

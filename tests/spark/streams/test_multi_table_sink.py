@@ -16,6 +16,7 @@ from slackwater.spark.session.classic_connect import is_connect
 from slackwater.spark.streams.multi_table_sink import FREE_RETRIES
 from tests.contract.owners import eventually
 from tests.spark.streams.queries import failure, finished
+from tests.spark.written import first_row
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -93,7 +94,7 @@ def test_each_batch_is_in_all_tables_at_one_time_and_is_not_done_again(
     history = lake.history().where("size(tables) = 3").select("timestamp").collect()
     assert {row[0] for row in history} == {row[1] for row in rows(lake.table("batches").toDF())}
     assert len(history) == 2
-    assert {lake.table(name).history(1).first()["userName"] for name in ("orders", "batches")} == {"feeder"}
+    assert {first_row(lake.table(name).history(1))["userName"] for name in ("orders", "batches")} == {"feeder"}
     # Spark forgot that it did the last batch, as where it is killed before it writes that down.
     shutil.rmtree(checkpoint / "commits")
     (checkpoint / "commits").mkdir()

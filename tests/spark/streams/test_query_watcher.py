@@ -38,7 +38,13 @@ def source(rows: int, end: Any, latest: Any, **more: Any) -> dict[str, Any]:
 
 def done(query: str, number: int, *sources: dict[str, Any], name: str | None = None) -> QueryProgressEvent:
     """Spark's report of a micro-batch."""
-    report = {"id": query, "runId": query, "name": name, "timestamp": "2026-01-01T00:00:00.000Z", "batchId": number}
+    report: dict[str, Any] = {
+        "id": query,
+        "runId": query,
+        "name": name,
+        "timestamp": "2026-01-01T00:00:00.000Z",
+        "batchId": number,
+    }
     report |= {"batchDuration": 250, "durationMs": {}, "stateOperators": [], "sources": list(sources)}
     report |= {"sink": {"description": "ForeachBatchSink", "numOutputRows": -1}, "processedRowsPerSecond": 12.5}
     return QueryProgressEvent.fromJson({"progress": report})

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-import slackwater
 from slackwater import DeltaTable, Snapshot, errors
+from slackwater.spark.session.enabled_sessions import ENABLED
 from tests.spark.committed import actions, operation
 from tests.spark.streams.queries import batches, drop, failure, files, finished, writer
 from tests.spark.written import data_files, listing, read, rows, save
@@ -306,7 +306,7 @@ def test_continuous_processing_is_refused_by_spark(
 def test_a_session_that_opts_out_streams_as_spark_does(
     spark: SparkSession, path: str, source: Path, checkpoint: Path, conf: Callable[[str, str], None]
 ) -> None:
-    conf(slackwater.spark.session.enabled_sessions.ENABLED, "false")
+    conf(ENABLED, "false")
     with pytest.raises(Exception, match="delta") as refusal:
         finished(writer(files(spark, source, DDL), checkpoint).start(path))
     assert not isinstance(refusal.value, errors.SlackwaterError)

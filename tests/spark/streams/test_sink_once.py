@@ -143,7 +143,7 @@ def test_a_table_that_is_made_anew_while_the_query_runs_is_written_from_its_star
 
 def test_a_server_without_slackwater_says_so(tmp_path: Path) -> None:
     request = SinkRequest("append", {}, str(tmp_path / "check"))
-    content = cloudpickle.dumps(
+    content = cloudpickle.dumps(  # type: ignore[no-untyped-call]
         remote_batch_writer(partial(StreamSink, table=Table.at(tmp_path / "t"), request=request))
     )
     # As in a Python that has PySpark, and not this package.

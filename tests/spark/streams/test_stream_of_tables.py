@@ -118,7 +118,7 @@ def test_each_report_says_how_many_files_and_bytes_the_batches_after_it_read(
     for start in (0, 30):
         rows = spark.range(start, start + 30, 1, 3).write.format("delta")
         rows.mode("append").save(path)
-    options = {"maxFilesPerTrigger": 1, "startingVersion": 1, "rows": who}
+    options: dict[str, Any] = {"maxFilesPerTrigger": 1, "startingVersion": 1, "rows": who}
     stream = spark.readStream.format("delta").options(**options).load(path)
     query = finished(writer(stream, tmp_path / "checkpoint").start(str(tmp_path / "out")))
     sizes = [add["size"] for add in actions(path, 1, "add")]

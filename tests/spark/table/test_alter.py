@@ -14,6 +14,7 @@ from pyspark.sql import types as spark_types
 from slackwater import DeltaTable, Snapshot, errors
 from slackwater.spark.table import alter
 from tests.spark.committed import actions, append, column_metadata, operation, rows
+from tests.spark.written import struct_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
 
@@ -22,14 +23,10 @@ NAME_MAPPING = {"delta.columnMapping.mode": "name"}
 
 def create(spark: SparkSession, path: str, ddl: str, properties: dict[str, str] | None = None) -> DeltaTable:
     builder = DeltaTable.create(spark).location(path)
-    builder.addColumns(spark_types.StructType.fromDDL(ddl))
+    builder.addColumns(struct_of(ddl))
     for key, value in (properties or {}).items():
         builder.property(key, value)
     return builder.execute()
-
-
-def struct(ddl: str) -> spark_types.StructType:
-    return spark_types.StructType.fromDDL(ddl)
 
 
 def parameter(path: str, name: str) -> Any:
@@ -42,12 +39,12 @@ def parameter(path: str, name: str) -> Any:
 def test_columns_are_added_at_the_end_in_a_place_and_in_structs(spark: SparkSession, path: str) -> None:
     table = create(spark, path, "id INT, s struct<a: int>, arr array<struct<x: int>>")
     append(spark, path, [(1, (2,), [(3,)])], "id INT, s struct<a: int>, arr array<struct<x: int>>")
-    table.addColumns(struct("last STRING COMMENT 'at the end'"))
+    table.addColumns(struct_of("last STRING COMMENT 'at the end'"))
     assert operation(path)[0] == "ADD COLUMNS"
     assert parameter(path, "columns") == [
         {"column": {"name": "last", "type": "string", "nullable": True, "metadata": {"comment": "at the end"}}}
     ]
-    table.addColumns(struct("one INT, two struct<q: int>"), after="id")
+    table.addColumns(struct_of("one INT, two struct<q: int>"), after="id")
     assert [(c["column"]["name"], c["column"]["type"], c["position"]) for c in parameter(path, "columns")] == [
         ("one", "integer", "AFTER id"),
         ("two", "struct", "AFTER one"),
@@ -57,8 +54,8 @@ def test_columns_are_added_at_the_end_in_a_place_and_in_structs(spark: SparkSess
         "FIRST",
         "decimal(5,1)",
     )
-    table.addColumns(struct("b INT"), parent="s", first=True)
-    table.addColumns(struct("y INT"), parent="arr.element")
+    table.addColumns(struct_of("b INT"), parent="s", first=True)
+    table.addColumns(struct_of("y INT"), parent="arr.element")
     assert parameter(path, "columns")[0]["column"]["name"] == "arr.element.y"
     assert table.toDF().schema.simpleString() == (
         "struct<zero:decimal(5,1),id:int,one:int,two:struct<q:int>,s:struct<b:int,a:int>,"
@@ -70,17 +67,17 @@ def test_columns_are_added_at_the_end_in_a_place_and_in_structs(spark: SparkSess
 
 WRONG_COLUMNS: dict[str, tuple[Callable[[DeltaTable], None], str]] = {
     "no schema": (lambda t: t.addColumns("x INT"), "StructType"),  # type: ignore[arg-type]
-    "there already": (lambda t: t.addColumns(struct("ID INT")), "already"),
-    "not null": (lambda t: t.addColumns(struct("x INT NOT NULL")), "NOT NULL"),
-    "illegal name": (lambda t: t.addColumns(struct("`x y` INT")), "columnMapping"),
-    "after nothing": (lambda t: t.addColumns(struct("x INT"), after="none"), "none"),
-    "first and after": (lambda t: t.addColumns(struct("x INT"), after="id", first=True), "both set"),
-    "into no struct": (lambda t: t.addColumns(struct("x INT"), parent="id"), "struct"),
-    "into nothing": (lambda t: t.addColumns(struct("x INT"), parent="none"), "none"),
-    "parent of no kind": (lambda t: t.addColumns(struct("x INT"), parent=3), "text"),  # type: ignore[arg-type]
+    "there already": (lambda t: t.addColumns(struct_of("ID INT")), "already"),
+    "not null": (lambda t: t.addColumns(struct_of("x INT NOT NULL")), "NOT NULL"),
+    "illegal name": (lambda t: t.addColumns(struct_of("`x y` INT")), "columnMapping"),
+    "after nothing": (lambda t: t.addColumns(struct_of("x INT"), after="none"), "none"),
+    "first and after": (lambda t: t.addColumns(struct_of("x INT"), after="id", first=True), "both set"),
+    "into no struct": (lambda t: t.addColumns(struct_of("x INT"), parent="id"), "struct"),
+    "into nothing": (lambda t: t.addColumns(struct_of("x INT"), parent="none"), "none"),
+    "parent of no kind": (lambda t: t.addColumns(struct_of("x INT"), parent=3), "text"),  # type: ignore[arg-type]
     "rename without mapping": (lambda t: t.renameColumn("id", "x"), "columnMapping.mode"),
     "drop without mapping": (lambda t: t.dropColumns("id"), "columnMapping.mode"),
-    "replace drops without mapping": (lambda t: t.replaceColumns(struct("id INT")), "columnMapping.mode"),
+    "replace drops without mapping": (lambda t: t.replaceColumns(struct_of("id INT")), "columnMapping.mode"),
     "rename to a number": (lambda t: t.renameColumn("id", 1), "text"),  # type: ignore[arg-type]
     "move nowhere": (lambda t: t.moveColumn("id"), "first"),
     "move what is not there": (lambda t: t.moveColumn("none", first=True), "none"),
@@ -104,7 +101,7 @@ def test_changes_that_make_no_sense_are_refused_and_nothing_is_committed(
     spark: SparkSession, path: str, change: Callable[[DeltaTable], None], message: str
 ) -> None:
     builder = DeltaTable.create(spark).location(path).partitionedBy("small")
-    table = builder.addColumns(struct("id INT, arr array<struct<x: int>>, small SMALLINT")).execute()
+    table = builder.addColumns(struct_of("id INT, arr array<struct<x: int>>, small SMALLINT")).execute()
     with pytest.raises(errors.InvalidArgument, match=message):
         change(table)
     assert Snapshot.load(path).version == 0
@@ -112,7 +109,7 @@ def test_changes_that_make_no_sense_are_refused_and_nothing_is_committed(
 
 def test_columns_are_renamed_and_dropped_while_files_stay(spark: SparkSession, path: str) -> None:
     ddl = "id INT, s struct<a: int, b: int>, gone STRING, part STRING"
-    builder = DeltaTable.create(spark).location(path).addColumns(struct(ddl)).partitionedBy("part")
+    builder = DeltaTable.create(spark).location(path).addColumns(struct_of(ddl)).partitionedBy("part")
     table = builder.property("delta.columnMapping.mode", "name").execute()
     append(spark, path, [(1, (2, 3), "x", "p")], ddl)
     files = Snapshot.load(path).files()["path"].to_pylist()
@@ -203,13 +200,13 @@ def test_defaults_fill_in_for_columns_that_rows_lack(spark: SparkSession, path: 
 def test_all_columns_are_replaced_at_once(spark: SparkSession, path: str) -> None:
     table = create(spark, path, "a INT, b STRING, s struct<x: int, y: int>", NAME_MAPPING)
     append(spark, path, [(1, "x", (2, 3))], "a INT, b STRING, s struct<x: int, y: int>")
-    table.replaceColumns(struct("s struct<y: int, z: int>, a INT COMMENT 'kept', c DATE"))
+    table.replaceColumns(struct_of("s struct<y: int, z: int>, a INT COMMENT 'kept', c DATE"))
     assert operation(path)[0] == "REPLACE COLUMNS"
     assert [c["name"] for c in parameter(path, "columns")] == ["s", "a", "c"]
     assert rows(spark, path) == [((3, None), 1, None)]
     assert column_metadata(path, "a")["comment"] == "kept"
     with pytest.raises(errors.InvalidArgument, match="cannot be read"):
-        table.replaceColumns(struct("a STRING"))
+        table.replaceColumns(struct_of("a STRING"))
 
 
 # Properties, constraints
@@ -366,7 +363,7 @@ def test_rows_that_came_while_a_constraint_was_checked_are_not_overlooked(
 
 
 def test_constraints_and_expressions_keep_their_columns(spark: SparkSession, path: str) -> None:
-    builder = DeltaTable.create(spark).location(path).addColumns(struct("a INT, b INT, s struct<x: int>, c INT"))
+    builder = DeltaTable.create(spark).location(path).addColumns(struct_of("a INT, b INT, s struct<x: int>, c INT"))
     builder.addColumn("twice", "INT", generatedAlwaysAs="b * 2").property("delta.columnMapping.mode", "name")
     table = builder.execute()
     table.addConstraint("c", "a > 0 AND s.x IS NULL")

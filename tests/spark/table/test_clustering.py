@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import types as spark_types
 
 from slackwater import DeltaTable, Snapshot, errors
 from tests.spark.committed import actions, append, column_metadata, operation, rows
+from tests.spark.written import struct_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.classic, pytest.mark.usefixtures("enabled")]
 
@@ -18,7 +18,7 @@ DDL = "id INT, s struct<a: int, b: string>, arr array<int>, flag BOOLEAN, at TIM
 
 
 def create(spark: SparkSession, path: str, *cluster_by: str, **properties: str) -> DeltaTable:
-    builder = DeltaTable.create(spark).location(path).addColumns(spark_types.StructType.fromDDL(DDL))
+    builder = DeltaTable.create(spark).location(path).addColumns(struct_of(DDL))
     for key, value in properties.items():
         builder.property(key, value)
     return (builder.clusterBy(*cluster_by) if cluster_by else builder).execute()

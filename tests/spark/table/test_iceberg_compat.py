@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import types as spark_types
 
 from slackwater import DeltaTable, errors
 from slackwater.protocol.schema.schema import StructField, parse_schema, walk_fields
 from slackwater.scan.snapshot import Snapshot
 from tests.spark.committed import actions, append, column_metadata, live_paths, read, rows
+from tests.spark.written import struct_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.classic, pytest.mark.usefixtures("enabled")]
 
@@ -41,7 +41,7 @@ ROW = (
 
 
 def create(spark: SparkSession, path: str, ddl: str, *partition_by: str, **properties: str) -> DeltaTable:
-    builder = DeltaTable.create(spark).location(path).addColumns(spark_types.StructType.fromDDL(ddl))
+    builder = DeltaTable.create(spark).location(path).addColumns(struct_of(ddl))
     for key, value in properties.items():
         builder.property(key, value)
     return builder.partitionedBy(*partition_by).execute()
@@ -179,7 +179,7 @@ def test_rules_hold_for_changes_too(spark: SparkSession, path: str) -> None:
     append(spark, path, [(1, 2)], "id INT, p INT")
     version = Snapshot.load(path).version
     with pytest.raises(errors.InvalidArgument, match="array"):
-        table.addColumns(spark_types.StructType.fromDDL("l array<int>"))
+        table.addColumns(struct_of("l array<int>"))
     with pytest.raises(errors.InvalidArgument, match="array"):
         append(spark, path, [(1, 2, [3])], "id INT, p INT, l array<int>", mergeSchema="true")
     with pytest.raises(errors.InvalidArgument, match="only one of"):
@@ -221,7 +221,7 @@ def test_columns_that_come_later_get_ids_for_their_parts(spark: SparkSession, pa
     append(spark, path, [(2, [2], [[3]])], "id INT, l array<int>, more array<array<int>>", mergeSchema="true")
     assert column_metadata(path, "l")[NESTED] == old
     assert len(column_metadata(path, "more")[NESTED]) == 2
-    table.addColumns(spark_types.StructType.fromDDL("m map<string, int>"))
+    table.addColumns(struct_of("m map<string, int>"))
     table.renameColumn("more", "renamed")
     ddl = "id INT, l array<int>, renamed array<array<int>>, m map<string, int>"
     append(spark, path, [(3, [3], [[4]], {"k": 5})], ddl)

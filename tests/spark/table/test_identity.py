@@ -210,7 +210,7 @@ def test_rows_that_a_condition_spares_keep_their_values(spark: SparkSession, pat
 
 
 def test_values_are_found_by_the_physical_name_and_whatever_has_statistics(spark: SparkSession, path: str) -> None:
-    properties = {"delta.columnMapping.mode": "name", "delta.dataSkippingNumIndexedCols": "0"}
+    properties: dict[str, Any] = {"delta.columnMapping.mode": "name", "delta.dataSkippingNumIndexedCols": "0"}
     table = create(spark, path, **properties)
     append(spark, path, [("a", 1)], "name STRING, part INT")
     assert mark(path) == ids(spark, path)[0]
@@ -231,7 +231,8 @@ def test_a_write_without_rows_leaves_the_mark(spark: SparkSession, path: str) ->
 
 
 def test_an_identity_column_keeps_its_type_and_has_no_default(spark: SparkSession, path: str) -> None:
-    table = create(spark, path, **{"delta.feature.allowColumnDefaults": "supported"})
+    supported: dict[str, Any] = {"delta.feature.allowColumnDefaults": "supported"}
+    table = create(spark, path, **supported)
     with pytest.raises(errors.InvalidArgument, match="computes"):
         table.setColumnDefault("id", "1")
     with pytest.raises(errors.InvalidArgument, match="cannot be read"):

@@ -84,7 +84,7 @@ def test_detail_and_history_show_a_created_table_as_delta_spark_does(spark: Spar
     ids=["varargs", "list", "tuple"],
 )
 def test_partition_columns_come_one_by_one_or_as_a_list(
-    spark: SparkSession, tmp_path: Path, names: Callable[[DeltaTableBuilder], DeltaTableBuilder]
+    spark: SparkSession, tmp_path: Path, names: Callable[[DeltaTableBuilder[Any]], DeltaTableBuilder[Any]]
 ) -> None:
     builder = DeltaTable.create(spark).location(str(tmp_path / "t"))
     for name in "abc":
@@ -113,7 +113,7 @@ def test_two_creators_of_one_table_do_not_both_succeed(
     slow = DeltaTable.create(spark).location(path).addColumn("slow", "INT", generatedAlwaysAs="1")
     looked = DeltaTableBuilder._validate_expressions
 
-    def meanwhile(self: DeltaTableBuilder, schema: Any) -> None:
+    def meanwhile(self: DeltaTableBuilder[Any], schema: Any) -> None:
         monkeypatch.undo()
         DeltaTable.create(spark).location(path).addColumn("fast", "INT").execute()
         looked(self, schema)
@@ -153,7 +153,7 @@ def test_a_replacement_keeps_the_id_and_the_history_and_nothing_else(spark: Spar
 def test_a_replacement_of_a_mapped_table_has_columns_of_its_own(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
 
-    def define(builder: DeltaTableBuilder) -> None:
+    def define(builder: DeltaTableBuilder[Any]) -> None:
         builder.location(path).addColumn("id", "INT").addColumn("s", "struct<a: int>").property(
             "delta.columnMapping.mode", "name"
         ).execute()
@@ -211,7 +211,7 @@ def test_a_replacement_does_not_drop_rows_that_came_meanwhile(
     append(spark, path, [(1,)], "id INT")
     looked = DeltaTableBuilder._validate_expressions
 
-    def meanwhile(self: DeltaTableBuilder, schema: Any) -> None:
+    def meanwhile(self: DeltaTableBuilder[Any], schema: Any) -> None:
         monkeypatch.undo()
         append(spark, path, [(2,)], "id INT")
         looked(self, schema)
@@ -260,7 +260,7 @@ def test_generated_columns_are_computed_and_checked_null_safely(spark: SparkSess
     assert Snapshot.load(path).version == 2
 
 
-WRONG: dict[str, Callable[[DeltaTableBuilder], Any]] = {
+WRONG: dict[str, Callable[[DeltaTableBuilder[Any]], Any]] = {
     "table name": lambda b: b.tableName(1),  # type: ignore[arg-type]
     "location": lambda b: b.location(Path("/x")),  # type: ignore[arg-type]
     "comment": lambda b: b.comment(1),  # type: ignore[arg-type]
@@ -287,13 +287,13 @@ WRONG: dict[str, Callable[[DeltaTableBuilder], Any]] = {
 
 @pytest.mark.parametrize("call", WRONG.values(), ids=WRONG.keys())
 def test_arguments_of_the_wrong_kind_are_refused_at_once(
-    spark: SparkSession, call: Callable[[DeltaTableBuilder], Any]
+    spark: SparkSession, call: Callable[[DeltaTableBuilder[Any]], Any]
 ) -> None:
     with pytest.raises(errors.InvalidArgument):
         call(DeltaTable.create(spark))
 
 
-IMPOSSIBLE: dict[str, tuple[Callable[[DeltaTableBuilder], Any], type[Exception], str]] = {
+IMPOSSIBLE: dict[str, tuple[Callable[[DeltaTableBuilder[Any]], Any], type[Exception], str]] = {
     "same name in two cases": (
         lambda b: b.addColumn("a", "INT").addColumn("A", "INT"),
         errors.InvalidArgument,
@@ -438,7 +438,7 @@ IMPOSSIBLE: dict[str, tuple[Callable[[DeltaTableBuilder], Any], type[Exception],
 def test_a_table_that_cannot_be_is_refused_and_nothing_is_written(
     spark: SparkSession,
     tmp_path: Path,
-    build: Callable[[DeltaTableBuilder], Any],
+    build: Callable[[DeltaTableBuilder[Any]], Any],
     error: type[Exception],
     message: str,
 ) -> None:

@@ -19,6 +19,7 @@ from slackwater.errors import InvalidArgument, SlackwaterError
 from slackwater.protocol.schema_changes.merge_schema import merge_schemas
 from slackwater.spark.session.types import from_spark_schema, to_spark_schema
 from slackwater.spark.write.store_assignment import StoreAssignment, stored, stored_columns
+from tests.spark.written import struct_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.classic, pytest.mark.usefixtures("enabled")]
 
@@ -78,7 +79,7 @@ def values_of(found: dict[Cell, Any]) -> dict[Cell, str | None]:
 
 @cache
 def type_of(name: str) -> spark_types.DataType:
-    return spark_types.StructType.fromDDL(f"c {name}").fields[0].dataType
+    return struct_of(f"c {name}").fields[0].dataType
 
 
 def types_of(spark: SparkSession, cells: Iterable[Cell]) -> dict[str, spark_types.DataType]:

@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import types as spark_types
 
 from slackwater import DeltaTable, Snapshot, errors
 from tests.spark.committed import actions, append, column_metadata, live_paths, parquet_schema, read, rows
+from tests.spark.written import struct_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.classic, pytest.mark.usefixtures("enabled")]
 
@@ -21,7 +21,7 @@ ROW = (1, (2, [("x",)]), {"k": (3,)}, "p")
 
 
 def create(spark: SparkSession, path: str, ddl: str, mode: str, *partition_by: str, **properties: str) -> DeltaTable:
-    builder = DeltaTable.create(spark).location(path).addColumns(spark_types.StructType.fromDDL(ddl))
+    builder = DeltaTable.create(spark).location(path).addColumns(struct_of(ddl))
     for key, value in {"delta.columnMapping.mode": mode, **properties}.items():
         builder.property(key, value)
     return builder.partitionedBy(*partition_by).execute()
@@ -121,8 +121,8 @@ def test_a_column_that_is_added_again_has_nothing_of_the_one_before(spark: Spark
     table.setProperties({"delta.columnMapping.mode": "name"})
     assert max_column_id(path) == 5
     table.dropColumns("b", "s.y")
-    table.addColumns(spark_types.StructType.fromDDL("b INT"))
-    table.addColumns(spark_types.StructType.fromDDL("y INT"), parent="s")
+    table.addColumns(struct_of("b INT"))
+    table.addColumns(struct_of("y INT"), parent="s")
     # New ids, new physical names, and the highest id only rises.
     assert (column_metadata(path, "b")[ID], max_column_id(path)) == (6, 7)
     assert column_metadata(path, "b")[PHYSICAL].startswith("col-")
@@ -132,7 +132,7 @@ def test_a_column_that_is_added_again_has_nothing_of_the_one_before(spark: Spark
     assert rows(spark, path, versionAsOf=2) == [(1, 2, (3, 4))]
     table.dropColumns("b")
     assert max_column_id(path) == 7
-    table.addColumns(spark_types.StructType.fromDDL("b STRING"))
+    table.addColumns(struct_of("b STRING"))
     assert (column_metadata(path, "b")[ID], max_column_id(path)) == (8, 8)
     assert rows(spark, path) == [(1, (3, None), None), (5, (6, 7), None)]
 
@@ -213,7 +213,7 @@ def test_the_change_feed_reads_mapped_files(spark: SparkSession, path: str) -> N
         (2, 20, "insert", 1),
         (2, 21, "insert", 2),
     ]
-    table.addColumns(spark_types.StructType.fromDDL("more INT"))
+    table.addColumns(struct_of("more INT"))
     append(spark, path, [(3, 30, 5)], "id INT, v INT, more INT")
     feed = read(spark, path, readChangeFeed="true", startingVersion=2)
     assert sorted((c["id"], c["more"]) for c in feed.collect()) == [(2, None), (2, None), (3, 5)]
@@ -224,7 +224,7 @@ def test_an_id_table_reads_by_ids_alone(spark: SparkSession, path: str) -> None:
     append(spark, path, [(1, (2, 3))], "id INT, s struct<a: int, b: int>")
     table.renameColumn("s.a", "c")
     table.dropColumns("s.b")
-    table.addColumns(spark_types.StructType.fromDDL("b INT"), parent="s")
+    table.addColumns(struct_of("b INT"), parent="s")
     append(spark, path, [(4, (5, 6))], "id INT, s struct<c: int, b: int>")
     assert rows(spark, path) == [(1, (2, None)), (4, (5, 6))]
     assert rows(spark, path, versionAsOf=1) == [(1, (2, 3))]

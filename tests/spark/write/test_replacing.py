@@ -117,7 +117,13 @@ def test_row_ids_of_rows_that_stay_stay(spark: SparkSession, tmp_path: Path) -> 
 
 def test_an_application_does_it_once_and_says_what_it_likes(spark: SparkSession, tmp_path: Path) -> None:
     table(spark, tmp_path / "t")
-    said = {"replaceUsing": "id", "txnAppId": "a", "txnVersion": 7, "userMetadata": "said", "userName": "who"}
+    said: dict[str, Any] = {
+        "replaceUsing": "id",
+        "txnAppId": "a",
+        "txnVersion": 7,
+        "userMetadata": "said",
+        "userName": "who",
+    }
     for _ in range(2):
         found = replaced(spark, tmp_path / "t", [(2, "B"), (4, "d")], **said)
     assert found == rows_of((1, "a"), (2, "B"), (3, "c"), (4, "d"), (None, "n"))

@@ -252,7 +252,10 @@ def test_sql_that_reaches_out_of_the_row_is_refused_before_anything_runs(
     call = f"java_method('java.io.File', 'createTempFile', 'ran', 'x') = '{witness}' or reflect('java.lang.Math', 'e')"
     given = {
         "check": ({"delta.constraints.c": call}, TEXT),
-        "generated": ({}, column("t", "string", **{"delta.generationExpression": f"cast({call} as string)"})),
+        "generated": (
+            {},
+            column("t", "string", nullable=True, **{"delta.generationExpression": f"cast({call} as string)"}),
+        ),
         "default": ({}, {**TEXT, "metadata": {"CURRENT_DEFAULT": f"cast({call} as string)"}}),
     }
     configuration, text = given[where]

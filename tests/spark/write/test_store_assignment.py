@@ -11,11 +11,11 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql import types as spark_types
 
 from slackwater import DeltaTable
 from slackwater.errors import InvalidArgument
 from slackwater.spark.write.store_assignment import StoreAssignment, stored
+from tests.spark.written import struct_of
 
 pytestmark = pytest.mark.spark
 
@@ -42,7 +42,7 @@ def policy(spark: SparkSession) -> Iterator[Any]:
 
 def assigned(spark: SparkSession, value: str, name: str) -> Column:
     given = spark.range(1).select(F.expr(value)).schema.fields[0].dataType
-    wanted = spark_types.StructType.fromDDL(f"c {name}").fields[0].dataType
+    wanted = struct_of(f"c {name}").fields[0].dataType
     result = stored(F.expr(value), given, wanted, "c", StoreAssignment(spark))
     return F.hex(result) if name == "binary" else result.cast("string")
 

@@ -17,6 +17,7 @@ from slackwater.spark.write.table_writer import TableWriter
 from slackwater.storage.local_store import LocalObjectStore
 from slackwater.storage.store import ChunkedBytes
 from slackwater.transaction.commit import factory
+from slackwater.transaction.committers.factory import committer_for
 from slackwater.transaction.committers.filesystem import FilesystemCommitter
 from tests.spark.written import Interloper, actions, data_files, listing, read, rows, save
 
@@ -28,10 +29,8 @@ def first(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], N
     """Lets something happen when the next write is about to commit."""
 
     def arrange(step: Callable[[], object]) -> None:
-        plain = factory.committer_for
-
         def committer(table: Any, configuration: Any) -> Any:
-            monkeypatch.setattr(factory, "committer_for", plain)
+            monkeypatch.setattr(factory, "committer_for", committer_for)
             return Interloper(table.store, step)
 
         monkeypatch.setattr(factory, "committer_for", committer)
@@ -48,7 +47,7 @@ class Faulty:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    def put_if_absent(self, path: str, data: bytes | ChunkedBytes) -> None:
+    def put_if_absent(self, path: str, data: bytes | ChunkedBytes, durable: bool = True) -> None:
         if self._lands and self._store.head(path) is None:
             self._store.put_if_absent(path, data)
         raise self._error("the store is not well")

@@ -20,7 +20,8 @@ pytestmark = pytest.mark.spark
 
 def two_names_alike(root: Path) -> tuple[str, str]:
     """Names of files below `root` that have one checksum as URLs."""
-    chance, seen = random.Random(1), {}  # noqa: S311
+    chance = random.Random(1)  # noqa: S311
+    seen: dict[int, str] = {}
     while True:
         name = f"part-{uuid.UUID(int=chance.getrandbits(128))}.parquet"
         number = zlib.crc32(f"file:{root}/{name}".encode())

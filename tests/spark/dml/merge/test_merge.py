@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -348,15 +349,15 @@ def test_a_builder_is_never_changed(spark: SparkSession, path: str) -> None:
 
 
 def test_the_arguments_are_those_of_delta_spark(spark: SparkSession, path: str) -> None:
-    table = make(spark, path, "select id from range(3)")
+    table: Any = make(spark, path, "select id from range(3)")
     source: Any = spark.range(1)
     merge: Any = table.merge(source, "true")
     condition = "'condition' must be a Spark SQL Column or a string"
-    for call, kind, says in [
-        (lambda: table.merge(None, "true"), ValueError, "'source' in merge cannot be None"),  # type: ignore[arg-type]
-        (lambda: table.merge("source", "true"), TypeError, "Type of 'source' in merge must be DataFrame"),  # type: ignore[arg-type]
-        (lambda: table.merge(source, None), ValueError, "'condition' in merge cannot be None"),  # type: ignore[arg-type]
-        (lambda: table.merge(source, 1), TypeError, condition),  # type: ignore[arg-type]
+    cases: list[tuple[Callable[[], object], type[Exception], str]] = [
+        (lambda: table.merge(None, "true"), ValueError, "'source' in merge cannot be None"),
+        (lambda: table.merge("source", "true"), TypeError, "Type of 'source' in merge must be DataFrame"),
+        (lambda: table.merge(source, None), ValueError, "'condition' in merge cannot be None"),
+        (lambda: table.merge(source, 1), TypeError, condition),
         (lambda: merge.whenMatchedUpdate("true"), ValueError, "'set' cannot be None"),
         (lambda: merge.whenMatchedUpdate(set=["a"]), TypeError, "'set' must be a dict"),
         (lambda: merge.whenMatchedUpdate(set={1: "a"}), TypeError, "Keys of dict in 'set' must contain only strings"),
@@ -371,7 +372,8 @@ def test_the_arguments_are_those_of_delta_spark(spark: SparkSession, path: str) 
         (lambda: merge.whenNotMatchedBySourceUpdate("true"), ValueError, "'set' cannot be None"),
         (lambda: merge.whenNotMatchedBySourceUpdate(set=1), TypeError, "'set' must be a dict"),
         (lambda: merge.whenNotMatchedBySourceDelete(1), TypeError, condition),
-    ]:
+    ]
+    for call, kind, says in cases:
         with pytest.raises(kind, match=says):
             call()
     assert len(data_files(path)) == 1

@@ -135,7 +135,7 @@ def test_no_file_has_more_rows_than_asked(spark: SparkSession, tmp_path: Path) -
     assert len(rows(read(spark, tmp_path / "t"))) == 10
 
 
-SPECIAL = {
+SPECIAL: dict[str, tuple[str, list[Any]]] = {
     "f": ("float", [float("nan"), float("inf"), 0.1, -0.0, 0.0, None]),
     "d": ("double", [float("nan"), float("-inf"), 1e300, -0.0, 0.0, 0.1]),
     "t": ("string", ["a/b=c%20#?é \U0001f600", "", "None", " ", ".", "{}[]'\"\\:*\x7f\n"]),

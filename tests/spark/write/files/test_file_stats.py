@@ -94,9 +94,10 @@ def files(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> list
 
 
 def _stats(file: Path, schema: StructType) -> dict[str, Any]:
-    return json.loads(
+    found: dict[str, Any] = json.loads(
         stats_of_footer(read_footer(pa.OSFile(str(file))), stats_leaves(schema, "none", (), {})), parse_float=str
     )
+    return found
 
 
 def test_null_counts_are_exact_and_every_column_of_spark_has_its_bounds(files: list[Path], schema: StructType) -> None:
@@ -189,7 +190,8 @@ def _datafusion(root: Path, condition: str) -> list[int]:
     import pyarrow as pa
 
     query = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(str(root)))
-    return pa.table(query.execute(_query("t", condition)))["id"].to_pylist()
+    ids: list[int] = pa.table(query.execute(_query("t", condition)))["id"].to_pylist()
+    return ids
 
 
 def _polars(root: Path, condition: str) -> list[int]:
