@@ -75,7 +75,7 @@ def test_a_commit_that_lost_is_caught_by_delta_sparks_names(
     assert isinstance(error, errors.DeltaConcurrentModificationException)
     assert error.error_class in {"DELTA_CONCURRENT_DELETE_DELETE", "DELTA_CONCURRENT_DELETE_READ"}
     assert (error.getSqlState(), error.retryable) == ("2D521", True)
-    assert not isinstance(error, of_pyspark.AnalysisException)
+    assert not isinstance(caught.value, of_pyspark.AnalysisException)
 
 
 def test_where_delta_spark_is_installed_its_names_catch_our_errors(
