@@ -136,7 +136,7 @@ def test_at_takes_a_plain_path_literally_and_a_url_encoded(tmp_path: Path) -> No
         assert other.read(path) == expected
 
 
-segment = st.text(st.characters(exclude_categories=["Cs"], blacklist_characters="/\0"), min_size=1).filter(
+segment = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="/\0"), min_size=1).filter(
     lambda text: text not in (".", "..")
 )
 
