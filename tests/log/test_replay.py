@@ -214,8 +214,10 @@ def test_versions_of_one_protocol_and_metadata_share_what_is_parsed_of_them() ->
     log.commit(3, metadata(configuration={"a": "b"}))
     log.commit(4, protocol(1, 1))
     third = second.update()
-    assert (dict(third.properties), third.protocol) == ({"a": "b"}, Protocol(1, 1))
-    assert (dict(second.properties), second.protocol) == ({}, first.protocol)
+    now: tuple[object, Protocol] = ({"a": "b"}, Protocol(1, 1))
+    earlier: tuple[object, Protocol] = ({}, first.protocol)
+    assert (third.properties, third.protocol) == now
+    assert (second.properties, second.protocol) == earlier
 
 
 def test_an_update_survives_a_cleanup_of_the_log_in_between() -> None:

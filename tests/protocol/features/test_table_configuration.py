@@ -128,7 +128,8 @@ def test_what_a_change_affects_is_parsed_anew() -> None:
     assert (table.schema, table.column_mapping_mode) == (ONE, NAME)
     assert table.changed(metadata=replace(table.metadata, schema_string=NO_COLUMNS)).schema == StructType()
     without = table.changed(metadata=replace(table.metadata, configuration={}))
-    assert (without.column_mapping_mode, dict(without.properties)) == (NONE, {})
+    nothing: tuple[str, object] = (NONE, {})
+    assert (without.column_mapping_mode, without.properties) == nothing
     assert table.changed(Protocol(1, 1)).column_mapping_mode == NONE
 
 

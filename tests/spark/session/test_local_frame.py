@@ -119,7 +119,9 @@ def test_a_session_that_evaluates_eagerly_shows_answers_as_it_shows_other_frames
     frame = result_frame(spark, [(1,)], spark_types.StructType().add("n", "long"), "a call")
     conf("spark.sql.repl.eagerEval.enabled", "true")
     assert repr(frame).startswith("+---+")
-    assert (frame._repr_html_() or "").startswith("<table border='1'>")
+    shown = frame._repr_html_()
+    assert shown is not None
+    assert shown.startswith("<table border='1'>")
 
 
 def test_a_lake_answers_with_cards(spark: SparkSession, tmp_path: Path) -> None:
