@@ -49,7 +49,7 @@ def test_a_file_that_hadoop_hides_is_read_or_refused_by_its_name(
         assert sorted(row[0] for row in load(spark, path).collect()) == [1, 2, 3]
         return
     with pytest.raises(errors.UnsupportedFeature, match=name.replace(".", r"\.")):
-        load(spark, path)
+        load(spark, path).collect()
 
 
 @pytest.mark.parametrize("listed", ["csv", ""])

@@ -138,6 +138,16 @@ class _Connection:
     connection: Any
     java_thread: Any
 
+    @property
+    def is_ended(self) -> bool:
+        from py4j.protocol import Py4JError
+
+        try:
+            return not self.java_thread.isAlive()
+        except Py4JError:
+            # The JVM of a stopped application.
+            return True
+
 
 _connections: list[_Connection] = []
 _connections_lock = threading.Lock()
@@ -155,7 +165,7 @@ def _watch_connection(spark: SparkSession) -> None:
     setattr(connection, _IS_WATCHED, True)
     thread_class: Any = java_class(spark, "java.lang.Thread")
     with _connections_lock:
-        ended = [each for each in _connections if not each.java_thread.isAlive()] if _is_due() else []
+        ended = [each for each in _connections if each.is_ended] if _is_due() else []
         for each in ended:
             _connections.remove(each)
         _connections.append(_Connection(connection, thread_class.currentThread()))

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -222,6 +223,19 @@ class DeferredVectorFiles(DeferredFiles):
             taken.add(number)
             found[path] = distinct
         return found
+
+
+def first_files(files: pa.Table, rows: int) -> pa.Table:
+    """Return the first of `files` with `rows` live rows in total according to the column `stats`."""
+    found = 0
+    for at, (stats, vector) in enumerate(zip(files["stats"], files["deletionVector"], strict=True)):
+        if found >= rows:
+            return files.slice(0, at)
+        told = orjson.loads(stats.as_py()) if stats.is_valid else {}
+        deleted = vector["cardinality"].as_py() if vector.is_valid else 0
+        count = told.get("numRecords")
+        found += max(0, count - deleted) if isinstance(count, int) else 0
+    return files
 
 
 def numbered(frame: DataFrame) -> tuple[DataFrame, Column]:

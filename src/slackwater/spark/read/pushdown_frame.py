@@ -87,6 +87,10 @@ class ReplannableScan(Protocol):
         """
         ...
 
+    def first_rows(self, count: int) -> DataFrame | None:
+        """Return `deferred_frame` of the first files with `count` rows, None if the scan cannot choose them."""
+        ...
+
     def predicate(self, condition: Any) -> Predicate:
         """Return the predicate of `condition` for file pruning."""
         ...
@@ -110,6 +114,7 @@ def narrowing_frame(scan: ReplannableScan) -> DataFrame:
     With PyArrow, `select`, `selectExpr` and `count` read only the columns named by them and by earlier conditions.
     """
     if scan.defers_files:
+        # Filters, limits and the first rows are known before Spark plans a query.
         return _deferred(scan, (_Stage(scan.deferred_frame(Constant(True)), None),), Constant(True))
     files = scan.files_for(None)
     return _frame(scan, (_Stage(scan.frame_of(files), None),), Constant(True), files)
@@ -130,7 +135,19 @@ def _deferred(scan: ReplannableScan, stages: tuple[_Stage, ...], predicate: Pred
         both = And((predicate, found))
         return _deferred(scan, (_Stage(scan.deferred_frame(both), None),), both)
 
-    frame = with_methods(stages[-1].frame, {"filter": narrow, "where": narrow})
+    def limit(num: int) -> DataFrame:
+        few = scan.first_rows(num) if isinstance(num, int) and num >= 0 else None
+        found = stages[0].frame if few is None else same_columns(stages[0].frame, few)
+        return plain_method(found, "limit")(num)
+
+    def show(n: Any = 20, *args: Any, **kwargs: Any) -> None:
+        few = scan.first_rows(n + 1) if isinstance(n, int) and not isinstance(n, bool) and n >= 0 else None
+        plain_method(stages[0].frame if few is None else few, "show")(n, *args, **kwargs)
+
+    methods: dict[str, Callable[..., Any]] = {"filter": narrow, "where": narrow}
+    if len(stages) == 1:
+        methods |= {"limit": limit, "show": show}
+    frame = with_methods(stages[-1].frame, methods)
     if len(stages) == 1:
         frame.__dict__[_LESSEN] = lessen
     return frame

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
 from slackwater.errors import InvalidArgument
-from slackwater.predicate.predicate import Predicate, Unprunable
+from slackwater.predicate.predicate import Constant, Predicate, Unprunable
 from slackwater.protocol.features.column_mapping import ID, NONE, physical_name, physical_schema
 from slackwater.protocol.features.data_format import validate_parquet
 from slackwater.protocol.properties.properties import (
@@ -37,7 +37,7 @@ from slackwater.spark.parquet import field_ids
 from slackwater.spark.parquet.rebase_modes import by_calendar, rebases_unmarked_files
 from slackwater.spark.parquet.type_support import validate_types
 from slackwater.spark.read.bucketed_planning import plan_distributed, should_distribute
-from slackwater.spark.read.deferred_files import DeferredFiles, DeferredVectorFiles, numbered
+from slackwater.spark.read.deferred_files import DeferredFiles, DeferredVectorFiles, first_files, numbered
 from slackwater.spark.read.deleted_rows import LaterWords, without_deleted_rows
 from slackwater.spark.read.file_columns import (
     FILE,
@@ -55,7 +55,7 @@ from slackwater.spark.read.row_addresses import (
     located_schema,
 )
 from slackwater.spark.read.row_sources import ArrowRowSource, RowReadRequest, RowReadResult, RowSource, SparkRowSource
-from slackwater.spark.session.classic_connect import empty_frame, is_connect, with_known_schema
+from slackwater.spark.session.classic_connect import empty_frame, frame_of_later_plan, is_connect, with_known_schema
 from slackwater.spark.session.enabled_sessions import cached_in_statement
 from slackwater.spark.session.reader_options import Options
 from slackwater.spark.session.settings import session_zone
@@ -138,6 +138,8 @@ class TableScan:
     snapshot: Snapshot
     options: ScanOptions = field(default_factory=ScanOptions)
     needed: frozenset[str] | None = None
+    rows_wanted: int | None = None
+    """The files of the scan are the first ones with this number of rows, None for all files."""
 
     def __post_init__(self) -> None:
         validate_parquet(self.snapshot.metadata, self.snapshot.store.root_url)
@@ -161,7 +163,15 @@ class TableScan:
         """
         if self._distributed:
             return plan_distributed(self.spark, self.snapshot, predicate, self._columns, self.zone)
+        if self.rows_wanted is not None:
+            return first_files(self.snapshot.files(None, [*self._columns, "stats"]), self.rows_wanted)
         return self.snapshot.files(predicate, self._columns, self.zone)
+
+    def first_rows(self, count: int) -> DataFrame | None:
+        """Return `deferred_frame` of the first files with `count` rows, None if the scan cannot choose them."""
+        if type(self) is not TableScan or self._distributed:
+            return None
+        return replace(self, rows_wanted=count).deferred_frame(Constant(True))
 
     def frame_of(
         self, files: pa.Table, needed: frozenset[str] | None = None, predicate: Predicate | None = None
@@ -184,15 +194,14 @@ class TableScan:
 
     @cached_property
     def defers_files(self) -> bool:
-        """True if Spark chooses the files when it plans a query, with the filters of the query.
+        """True if the files are chosen when Spark plans a query, in a classic session with the filters of the query.
 
         Otherwise the files of a frame are chosen when the frame is made.
         """
-        return (
-            isinstance(self._source, SparkRowSource)
-            and not self.finds_files_later
-            and not self.options.row_tracking
-            and not isinstance(self.snapshot.store, HadoopStore)
+        if not isinstance(self._source, SparkRowSource) or self.finds_files_later or self.options.row_tracking:
+            return False
+        return is_connect(self.spark) or (
+            not isinstance(self.snapshot.store, HadoopStore)
             and accepts_file_indexes(self.spark)
             and accepts_later_rows(self.spark)
             and not rebases_unmarked_files(self.spark)
@@ -202,6 +211,9 @@ class TableScan:
         """Return all live rows of the files that may match `predicate`. Requires `defers_files`."""
         # Raises for an invalid option now, not in the first query.
         _ = self._distributed
+        if is_connect(self.spark):
+            schema = self._strict_schema if self.options.says_not_null else self.output_schema
+            return frame_of_later_plan(self.spark, schema, lambda: self.frame_of(self.files_for(predicate)))
         parts = [self._deferred_part(DeferredFiles, predicate)]
         if self._has_vectors:
             parts.append(self._deferred_part(DeferredVectorFiles, predicate))
@@ -237,7 +249,7 @@ class TableScan:
         """Text that is equal for two scans exactly if they read the same version of the same table in the same way."""
         snapshot = self.snapshot
         version = f"{snapshot.metadata.id} {snapshot.version} {id(snapshot.table.branch)}"
-        return f"{type(self).__name__} {snapshot.store.root_url} {version} {self.zone}"
+        return f"{type(self).__name__} {snapshot.store.root_url} {version} {self.zone} {self.rows_wanted}"
 
     def located(self, files: pa.Table, predicate: Predicate | None = None, in_order: bool = False) -> AddressedRows:
         """Return all live rows of `files` with their ADDRESS. Row tracking adds KEPT_ROW_ID and KEPT_COMMIT_VERSION.

@@ -274,6 +274,31 @@ def with_known_schema(frame: DataFrame, schema: StructType) -> DataFrame:
     return frame
 
 
+def frame_of_later_plan(spark: SparkSession, schema: StructType, make: Callable[[], DataFrame]) -> DataFrame:
+    """Return a frame of a Connect session with the rows of `make()`, called when the plan is first sent to the server.
+
+    `schema` is the schema of the result of `make`.
+    """
+    from pyspark.sql.connect.dataframe import DataFrame as ConnectDataFrame
+    from pyspark.sql.connect.plan import LogicalPlan
+
+    class LaterPlan(LogicalPlan):
+        """The plan of a frame that is made later."""
+
+        @functools.cached_property
+        def _made(self) -> Any:
+            return make()._plan
+
+        def plan(self, session: Any) -> Any:
+            relation = self._made.plan(session)
+            # References to columns of the frame hold the id of this plan.
+            relation.common.plan_id = self._create_proto_relation().common.plan_id
+            return relation
+
+    session: Any = spark
+    return with_known_schema(ConnectDataFrame(LaterPlan(None), session), schema)
+
+
 def plain_method(frame: DataFrame, name: str) -> Callable[..., DataFrame]:
     """Return Spark's own method `name` of `frame`."""
     from pyspark.sql import DataFrame as AnyDataFrame
