@@ -60,17 +60,23 @@ class Rival:
         return answer
 
 
-@contextmanager
-def delta_spark(installation: Installation, settings: Mapping[str, str], program: Path = _SERVER) -> Iterator[Rival]:
-    """delta-spark with the `settings` of our session, until the block ends; `program` answers for it."""
-    own = {
+def delta_spark_settings(installation: Installation) -> dict[str, str]:
+    """The settings that a session of delta-spark needs beside those of ours."""
+    return {
         "spark.driver.extraClassPath": f"{installation.jars}/*",
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         # By default it reads a log in 50 tasks: on two cores, and with a short log, that would be most of its time.
         "spark.databricks.delta.snapshotPartitions": "2",
     }
-    with _running("delta-spark", installation.python, {**settings, **own}, program) as rival:
+
+
+@contextmanager
+def delta_spark(installation: Installation, settings: Mapping[str, str], program: Path = _SERVER) -> Iterator[Rival]:
+    """delta-spark with the `settings` of our session, until the block ends; `program` answers for it."""
+    with _running(
+        "delta-spark", installation.python, {**settings, **delta_spark_settings(installation)}, program
+    ) as rival:
         yield rival
 
 
