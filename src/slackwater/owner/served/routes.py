@@ -33,7 +33,6 @@ from slackwater.owner.served.wire.calls import (
     BackfillAnswer,
     BackfillRequest,
     Call,
-    ConflictableCall,
     ErrorAnswer,
     HealthAnswer,
     OwnerInfo,
@@ -104,7 +103,7 @@ def route(
 ) -> Callable[[DecoratedCallable], DecoratedCallable]:
     """Return the decorator for the route of `call`. `own` replaces the default descriptions of statuses."""
     shown = _described(scope, statuses)
-    if isinstance(call, ConflictableCall):
+    if call.conflict is not None:
         shown["responses"][409] = answer(_MEANINGS[409], call.conflict, ErrorAnswer)
     shown["responses"].update(own or {})
     return router.api_route(call.path, methods=[call.method], response_model=call.answer, **shown)

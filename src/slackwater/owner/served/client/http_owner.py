@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -25,7 +25,7 @@ from slackwater.owner.api.commits import (
 from slackwater.owner.api.field_types import Id, Instant, Known, Name, Version
 from slackwater.owner.api.monitoring import Activity, RecentCommit
 from slackwater.owner.api.owner_registry import reopened
-from slackwater.owner.api.timestamp_range import AnsweredRange, TimestampRange
+from slackwater.owner.api.timestamp_range import TimestampRange
 from slackwater.owner.api.transactions import (
     LONGEST_LOCK_WAIT_S,
     LONGEST_PREPARE_WAIT_S,
@@ -39,21 +39,12 @@ from slackwater.owner.api.transactions import (
     TransactionResponse,
     Vote,
 )
-from slackwater.owner.api.wire_model import RequestModel, ResponseModel, WireModel, checked, read
+from slackwater.owner.api.wire_model import RequestModel, WireModel, checked
 from slackwater.owner.served.client.addresses import checked_url, is_in_the_clear, is_loopback
 from slackwater.owner.served.client.deadline import ClientClock, in_shares
-from slackwater.owner.served.client.retrying_transport import OwnerReply, OwnerRequest, RetryingTransport
+from slackwater.owner.served.client.retrying_transport import OwnerRequest, RetryingTransport
 from slackwater.owner.served.wire import calls
-from slackwater.owner.served.wire.calls import (
-    AcknowledgeRequest,
-    BackfillRequest,
-    Call,
-    ConflictableCall,
-    DecisionRequest,
-    FinishRequest,
-    RepairRequest,
-    prepare_request,
-)
+from slackwater.owner.served.wire.calls import Call
 
 TIMEOUT_S = 30.0
 """Timeout for a response, including all attempts."""
@@ -65,8 +56,6 @@ _CONNECT_S = 5.0
 _LIMITS = httpx.Limits(max_connections=128, max_keepalive_connections=64, keepalive_expiry=20.0)
 _TOKEN = re.compile(r"[\x21-\x7e]+")
 A = TypeVar("A", bound=WireModel)
-C = TypeVar("C", bound=ResponseModel)
-T = TypeVar("T")
 
 
 class HttpOwner:
@@ -130,7 +119,7 @@ class HttpOwner:
     def owner_id(self) -> str:
         """Identity of the owner, requested once."""
         if self._owner_id is None:
-            self._owner_id = self._look(calls.GET_OWNER).owner_id
+            self._owner_id = self._ask(calls.GET_OWNER).owner_id
         return self._owner_id
 
     @property
@@ -140,7 +129,7 @@ class HttpOwner:
 
     def commit(self, request: CommitRequest) -> CommitResponse | CommitConflict:
         """See CommitOwner. Also raises CommitUnknown if the response is lost permanently."""
-        return self._ratify(calls.COMMIT, request, self._timeout_s)
+        return self._ratify(calls.COMMIT, request)
 
     def get_commits(
         self, table_id: str, start_version: int, end_version: int = LATEST, with_data: bool = False
@@ -149,20 +138,20 @@ class HttpOwner:
         from slackwater.owner.served.wire.queries import CommitsQuery
 
         query = CommitsQuery.sent(start_version=start_version, end_version=end_version, with_data=with_data)
-        return self._look(calls.GET_COMMITS, query, table_id=table_id)
+        return self._ask(calls.GET_COMMITS, query=query, table_id=table_id)
 
     def backfill_to_version(self, table_id: str, version: int = LATEST) -> int:
         """See CommitOwner."""
-        asked = BackfillRequest(checked(Known, "version", version))
-        return self._settle(calls.BACKFILL, asked, table_id=table_id).version
+        asked = calls.BackfillRequest(checked(Known, "version", version))
+        return self._ask(calls.BACKFILL, asked, table_id=table_id).version
 
     def tables(self) -> list[ManagedTable]:
         """See CommitOwner."""
-        return list(self._look(calls.LIST_TABLES).tables)
+        return list(self._ask(calls.LIST_TABLES).tables)
 
     def table(self, name: str) -> ManagedTable:
         """See CommitOwner. Raises InvalidArgument for a malformed table name."""
-        return self._look(calls.GET_TABLE, name=name)
+        return self._ask(calls.GET_TABLE, name=name)
 
     def take(self, proposal: OwnershipProposal) -> CommitResponse | CommitConflict:
         """See CommitOwner. Also raises CommitUnknown if the response is lost permanently."""
@@ -170,152 +159,120 @@ class HttpOwner:
         checked(Id, "commit's id", proposal.commit_id)
         checked(Name, "table's name", proposal.name)
         checked(Version, "version", proposal.version)
-        call = calls.TAKE_TABLE
-        question = OwnerRequest(
-            call.method, call.at(), body=_always(proposal), is_commit=True, patience_s=self._timeout_s
-        )
-        return _settled(call, self._exchange.ask(question))
+        return self._ask(calls.TAKE_TABLE, proposal)
 
     def release(self, request: CommitRequest) -> CommitResponse | CommitConflict:
         """See CommitOwner. Also raises CommitUnknown if the response is lost permanently."""
-        return self._ratify(calls.RELEASE, request, self._timeout_s * _LONG)
+        return self._ratify(calls.RELEASE, request)
 
     def repair(self, table_id: str | None = None) -> list[str]:
         """See CommitOwner."""
-        asked = RepairRequest(None if table_id is None else checked(Id, "table's id", table_id))
-        return list(self._settle(calls.REPAIR, asked).done)
+        asked = calls.RepairRequest(None if table_id is None else checked(Id, "table's id", table_id))
+        return list(self._ask(calls.REPAIR, asked).done)
 
     def cut(self, timestamp_ms: int | None = None) -> Cut:
         """See CommitOwner. Raises InvalidArgument for an instant before the epoch or after the year 9999."""
         if timestamp_ms is None:
-            return self._look(calls.GET_CUT)
+            return self._ask(calls.GET_CUT)
         from slackwater.owner.served.wire.queries import CutQuery
 
-        return self._look(calls.GET_CUT, CutQuery.sent(timestamp_ms=timestamp_ms), _LONG)
+        return self._ask(calls.GET_PAST_CUT, query=CutQuery.sent(timestamp_ms=timestamp_ms))
 
     def narrow(self, request: TimeRequest) -> TimestampRange:
         """See CommitOwner."""
         self._most_ahead_s = max(self._most_ahead_s, request.ahead_ms / 1000)
-        answer = self._wait(calls.GET_TIME, request, txn_id=request.txn_id)
-        return self._understood(answer, _range)
+        return self._ask(calls.GET_TIME, request, txn_id=request.txn_id)
 
     def lock(self, request: LockRequest) -> None:
         """See CommitOwner. A long wait is split into several requests."""
         total_s = checked(Timeout, "timeout", request.timeout_s)
 
         def ask(timeout_s: float) -> None:
-            self._wait(calls.LOCK, replace(request, timeout_s=timeout_s), timeout_s, txn_id=request.txn_id)
+            self._ask(calls.LOCK, replace(request, timeout_s=timeout_s), wait_s=timeout_s, txn_id=request.txn_id)
 
         in_shares(ask, total_s, LONGEST_LOCK_WAIT_S, self._clock)
 
     def keep_alive(self, txn_id: str) -> None:
         """See CommitOwner."""
-        self._wait(calls.KEEP_ALIVE, txn_id=txn_id)
+        self._ask(calls.KEEP_ALIVE, txn_id=txn_id)
 
     def commit_transaction(self, request: TransactionRequest) -> TransactionResponse | TransactionConflict:
         """See CommitOwner. Also raises CommitUnknown if the response is lost permanently."""
         checked(Id, "transaction's id", request.txn_id)
-        call = calls.COMMIT_TRANSACTION
-        question = OwnerRequest(
-            call.method,
-            call.at(),
-            body=_replayable(request),
-            is_commit=True,
-            is_replay=request.is_replay,
-            patience_s=self._timeout_s + _MORE * self._most_ahead_s,
-        )
-        return _settled(call, self._exchange.ask(question))
+        return self._ask(calls.COMMIT_TRANSACTION, request, wait_s=self._most_ahead_s)
 
     def end(self, txn_id: str) -> None:
         """See CommitOwner."""
-        self._wait(calls.END, txn_id=txn_id)
+        self._ask(calls.END, txn_id=txn_id)
 
     def prepare(self, request: TransactionRequest, coordinator_id: str) -> Vote | TransactionConflict:
         """See CommitOwner. After CommitOwnerUnavailable the owner may have voted. `finish` ends the vote."""
-        asked = prepare_request(request, checked(Id, "coordinator's id", coordinator_id))
-        call = calls.PREPARE
-        answer = self._wait(call, asked, LONGEST_PREPARE_WAIT_S, txn_id=request.txn_id)
-        if answer.is_conflict:
-            return self._understood(answer, call.conflict.from_json)
-        return self._understood(answer, call.answer.from_json)
+        asked = calls.prepare_request(request, checked(Id, "coordinator's id", coordinator_id))
+        return self._ask(calls.PREPARE, asked, wait_s=LONGEST_PREPARE_WAIT_S, txn_id=request.txn_id)
 
     def decide(self, txn_id: str, timestamp_ms: int | None, participants: Sequence[str]) -> int | None:
         """See CommitOwner. Raises CommitUnknown if the response is lost permanently: the decision may be recorded."""
         ids = [checked(Id, "participant's id", participant_id) for participant_id in participants]
-        body = _always(DecisionRequest(_instant(timestamp_ms), ids))
-        call = calls.DECIDE
-        path = call.at(txn_id=txn_id)
-        question = OwnerRequest(call.method, path, body=body, is_commit=True, patience_s=self._timeout_s)
-        return _decided(self._exchange.ask(question))
+        return self._ask(calls.DECIDE, calls.DecisionRequest(_instant(timestamp_ms), ids), txn_id=txn_id).timestamp_ms
 
     def decision(self, txn_id: str) -> int | None:
         """See CommitOwner."""
-        call = calls.ASK_DECISION
-        return self._understood(self._wait(call, txn_id=txn_id), call.answer.from_json).timestamp_ms
+        return self._ask(calls.ASK_DECISION, txn_id=txn_id).timestamp_ms
 
     def finish(self, txn_id: str, timestamp_ms: int | None) -> TransactionResponse | None:
         """See CommitOwner."""
-        call = calls.FINISH
-        answer = self._wait(call, FinishRequest(_instant(timestamp_ms)), txn_id=txn_id)
-        return self._understood(answer, call.answer.from_json).transaction
+        return self._ask(calls.FINISH, calls.FinishRequest(_instant(timestamp_ms)), txn_id=txn_id).transaction
 
     def acknowledge(self, txn_id: str, participant_id: str) -> None:
         """See CommitOwner."""
-        asked = AcknowledgeRequest(checked(Id, "participant's id", participant_id))
-        self._wait(calls.ACKNOWLEDGE, asked, txn_id=txn_id)
+        asked = calls.AcknowledgeRequest(checked(Id, "participant's id", participant_id))
+        self._ask(calls.ACKNOWLEDGE, asked, txn_id=txn_id)
 
     def in_doubt(self) -> list[InDoubt]:
         """See CommitOwner."""
-        return list(self._look(calls.GET_IN_DOUBT).transactions)
+        return list(self._ask(calls.GET_IN_DOUBT).transactions)
 
     def activity(self) -> Activity:
         """See CommitOwner."""
-        return self._look(calls.GET_ACTIVITY)
+        return self._ask(calls.GET_ACTIVITY)
 
     def recent_commits(self, limit: int = 50) -> list[RecentCommit]:
         """See CommitOwner."""
         from slackwater.owner.served.wire.queries import RecentCommitsQuery
 
-        return list(self._look(calls.GET_RECENT_COMMITS, RecentCommitsQuery.sent(limit=limit)).commits)
+        return list(self._ask(calls.GET_RECENT_COMMITS, query=RecentCommitsQuery.sent(limit=limit)).commits)
 
     def close(self) -> None:
         """Close the connections. The server's owner backfills on its own."""
         if self._own is not None:
             self._own.close()
 
-    def _ratify(self, call: ConflictableCall[A, C], request: CommitRequest, patience_s: float) -> A | C:
+    def _ratify(self, call: Call[A], request: CommitRequest) -> A:
         checked(Id, "commit's id", request.commit_id)
         checked(Version, "version", request.version)
-        question = OwnerRequest(
-            call.method,
-            call.at(table_id=request.table_id),
-            body=_replayable(request),
-            is_commit=True,
-            is_replay=request.is_replay,
-            patience_s=patience_s,
-        )
-        return _settled(call, self._exchange.ask(question))
+        return self._ask(call, request, table_id=request.table_id)
 
-    def _look(self, call: Call[A], query: Mapping[str, str] | None = None, times: int = 1, **named: str) -> A:
-        question = OwnerRequest(call.method, call.at(**named), query=query, patience_s=self._timeout_s * times)
-        return self._understood(self._exchange.ask(question), call.answer.from_json)
-
-    def _wait(
-        self, call: Call[Any], asked: RequestModel | None = None, wait_s: float = 0.0, **named: str
-    ) -> OwnerReply:
-        body = None if asked is None else _always(asked)
-        patience_s = self._timeout_s + _MORE * wait_s
-        return self._exchange.ask(OwnerRequest(call.method, call.at(**named), body=body, patience_s=patience_s))
-
-    def _settle(self, call: Call[A], asked: RequestModel, **named: str) -> A:
-        patience_s = self._timeout_s * _LONG
-        question = OwnerRequest(call.method, call.at(**named), body=_always(asked), patience_s=patience_s)
-        return self._understood(self._exchange.ask(question), call.answer.from_json)
-
-    def _understood(self, answer: OwnerReply, reads: Callable[[Any], T]) -> T:
+    def _ask(
+        self,
+        call: Call[A],
+        body: RequestModel | None = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        wait_s: float = 0.0,
+        **named: str,
+    ) -> A:
+        """Return the response to `call`, at most `wait_s` of the owner's waiting after the timeout."""
+        patience_s = self._timeout_s * (_LONG if call.is_long else 1) + _MORE * wait_s
+        path, content = call.at(**named), None if body is None else body.to_json()
+        reply = self._exchange.ask(OwnerRequest(call.method, path, content, query, call.is_commit, patience_s))
         try:
-            return reads(answer.value)
+            return call.response(reply.value, reply.is_conflict)
         except ValueError as error:
+            if call is calls.DECIDE:
+                remedy = "Request the decision again"
+                raise CommitUnknown(f"the response to a decision is not valid: {error}. {remedy}") from error
+            if call.is_commit:
+                raise CommitUnknown(f"the response to a commit is not valid: {error}. Read the log") from error
             raise CommitOwnerUnavailable(
                 f"{self._url} does not respond as a commit owner does: {error}. Compare the versions of client and "
                 "server"
@@ -361,39 +318,8 @@ def _trusted(ca_file: str | None) -> ssl.SSLContext | bool:
         raise InvalidArgument(f"the certificates in {named or directory} cannot be read: {error}") from error
 
 
-def _always(asked: RequestModel) -> Callable[[bool], Mapping[str, Any]]:
-    """Return the function for the body of `asked`, with or without replay. The body is converted once."""
-    body = asked.to_json()
-    return lambda _: body
-
-
-def _replayable(request: CommitRequest | TransactionRequest) -> Callable[[bool], Mapping[str, Any]]:
-    """Return the function for the body of `request` with its replay mark. The actions are converted once."""
-    body = request.to_json()
-    return lambda in_doubt: {**body, "isReplay": in_doubt}
-
-
-def _range(found: Any) -> TimestampRange:
-    narrowed: TimestampRange = read(AnsweredRange, found, TimestampRange.__name__)
-    return narrowed
-
-
 def _instant(timestamp_ms: int | None) -> int | None:
     return None if timestamp_ms is None else checked(Instant, "timestamp", timestamp_ms)
-
-
-def _settled(call: ConflictableCall[A, C], answer: OwnerReply) -> A | C:
-    try:
-        return call.conflict.from_json(answer.value) if answer.is_conflict else call.answer.from_json(answer.value)
-    except ValueError as error:
-        raise CommitUnknown(f"the response to a commit is not valid: {error}. Read the log") from error
-
-
-def _decided(answer: OwnerReply) -> int | None:
-    try:
-        return calls.DECIDE.answer.from_json(answer.value).timestamp_ms
-    except ValueError as error:
-        raise CommitUnknown(f"the response to a decision is not valid: {error}. Request the decision again") from error
 
 
 def _opened(url: str, token: str | None, timeout_s: float, ca_file: str | None) -> HttpOwner:

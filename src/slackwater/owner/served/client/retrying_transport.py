@@ -7,7 +7,7 @@ the response to the retry reports the outcome.
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Protocol
 
@@ -29,24 +29,41 @@ from slackwater.owner.served.client.deadline import ClientClock, Deadline
 from slackwater.owner.served.wire.errors import error_from_json, is_known_error
 
 _BUSY_WAIT_S = 1.0
+_REPLAY = "isReplay"
 _CONFLICTS = frozenset(camel(each.name) for kind in (CommitConflict, TransactionConflict) for each in fields(kind))
 
 
 @dataclass(frozen=True, slots=True)
 class OwnerRequest:
-    """A request. `body` returns its content. Its argument: an earlier attempt may have been processed.
+    """A request with a JSON body.
 
-    `is_commit`: the request has an effect at most once, and its outcome must be known. `is_replay`: the request is a
-    retry.
+    `is_commit`: the request has an effect at most once, and its outcome must be known. The field `isReplay` of its body
+    marks a retry, because an earlier attempt may have been processed.
     """
 
     method: str
     path: str
-    body: Callable[[bool], Mapping[str, Any]] | None = None
-    query: Mapping[str, str] | None = None
-    is_commit: bool = False
-    is_replay: bool = False
-    patience_s: float = 30.0
+    body: Mapping[str, Any] | None
+    query: Mapping[str, str] | None
+    is_commit: bool
+    patience_s: float
+
+    @property
+    def is_replay(self) -> bool:
+        """True if the caller retries an earlier request."""
+        return self.is_commit and self.body is not None and bool(self.body.get(_REPLAY))
+
+    def content(self, in_doubt: bool) -> bytes | None:
+        """Return the body. `in_doubt`: an earlier attempt may have been processed. Raises InvalidArgument."""
+        body = self.body
+        if body is None:
+            return None
+        if self.is_commit and _REPLAY in body:
+            body = {**body, _REPLAY: in_doubt}
+        try:
+            return orjson.dumps(body)
+        except TypeError as error:
+            raise InvalidArgument(f"the request cannot be written as JSON: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +124,7 @@ class RetryingTransport:
                 raise self._given_up(question, in_doubt, found.error)
 
     def _attempt(self, question: OwnerRequest, in_doubt: bool, timeout_s: float) -> OwnerReply | _NoAnswer:
-        content = None if question.body is None else _dumped(question.body(in_doubt))
+        content = question.content(in_doubt)
         try:
             response = self._send(question, content, timeout_s)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError) as error:
@@ -189,13 +206,6 @@ class RetryingTransport:
         )
         unknown.__cause__ = last
         return unknown
-
-
-def _dumped(body: Mapping[str, Any]) -> bytes:
-    try:
-        return orjson.dumps(body)
-    except TypeError as error:
-        raise InvalidArgument(f"the request cannot be written as JSON: {error}") from error
 
 
 def _parsed(response: httpx.Response) -> dict[str, Any] | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from typing import Annotated, Any, Generic, TypeVar
 
 from slackwater.owner.api.commits import LATEST, CommitConflict, CommitResponse, GetCommitsResponse, ManagedTable
 from slackwater.owner.api.field_types import Id, Instant, Known, Listed, Many, Name, ToldId
 from slackwater.owner.api.monitoring import Activity, RecentCommit
-from slackwater.owner.api.timestamp_range import TimestampRange
+from slackwater.owner.api.timestamp_range import AnsweredRange, TimestampRange
 from slackwater.owner.api.transactions import (
     Cut,
     InDoubt,
@@ -17,12 +17,14 @@ from slackwater.owner.api.transactions import (
     TransactionResponse,
     Vote,
 )
-from slackwater.owner.api.wire_model import RequestModel, ResponseModel, WireModel, WireType, checked
+from slackwater.owner.api.wire_model import RequestModel, ResponseModel, WireModel, WireType, checked, read
 
 API_VERSION = 1
 
 A = TypeVar("A", bound=WireModel)
-C = TypeVar("C", bound=ResponseModel)
+
+
+_Outcome = CommitResponse | CommitConflict
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,14 +167,21 @@ class ErrorAnswer(ResponseModel):
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[A]):
-    """A call with the response type `answer`. Defines both the server's route and the client's request.
+    """A call with the response type `answer`, or `conflict` with the status 409.
 
-    `path` is a template with ids and names.
+    Defines both the server's route and the client's request. `path` is a template with ids and names. `is_commit`: the
+    call has an effect at most once, and its outcome must be known. `is_long`: the client waits ten times its timeout.
+    `lenient` reads a response with unknown fields, if `answer` rejects them.
     """
 
     method: str
     path: str
     answer: type[A]
+    conflict: type[A] | None = None
+    _: KW_ONLY
+    is_commit: bool = False
+    is_long: bool = False
+    lenient: Any = None
 
     def at(self, **named: str) -> str:
         """Return the path with these ids and names. Raises InvalidArgument for malformed values."""
@@ -182,32 +191,36 @@ class Call(Generic[A]):
             path = path.replace(f"{{{key}}}", checked(kind, what, value))
         return path
 
-
-@dataclass(frozen=True, slots=True)
-class ConflictableCall(Call[A], Generic[A, C]):
-    """A call with possible conflicts: the response is then a `conflict` with the status 409."""
-
-    conflict: type[C]
+    def response(self, found: Any, is_conflict: bool) -> A:
+        """Return the response with the JSON form `found`. Raises ValueError for other input."""
+        kind = self.conflict if is_conflict and self.conflict is not None else self.answer
+        value: A = read(self.lenient or kind, found, kind.__name__)
+        return value
 
 
 GET_OWNER = Call("GET", "/v1/owner", OwnerInfo)
 LIST_TABLES = Call("GET", "/v1/tables", TablesResponse)
 GET_TABLE = Call("GET", "/v1/tables/{name}", ManagedTable)
-TAKE_TABLE = ConflictableCall("POST", "/v1/tables", CommitResponse, CommitConflict)
-COMMIT = ConflictableCall("POST", "/v1/tables/{table_id}/commits", CommitResponse, CommitConflict)
+TAKE_TABLE: Call[_Outcome] = Call("POST", "/v1/tables", CommitResponse, CommitConflict, is_commit=True)
+COMMIT: Call[_Outcome] = Call("POST", "/v1/tables/{table_id}/commits", CommitResponse, CommitConflict, is_commit=True)
 GET_COMMITS = Call("GET", "/v1/tables/{table_id}/commits", GetCommitsResponse)
-BACKFILL = Call("POST", "/v1/tables/{table_id}/backfill", BackfillAnswer)
-RELEASE = ConflictableCall("POST", "/v1/tables/{table_id}/release", CommitResponse, CommitConflict)
-REPAIR = Call("POST", "/v1/repair", RepairAnswer)
+BACKFILL = Call("POST", "/v1/tables/{table_id}/backfill", BackfillAnswer, is_long=True)
+RELEASE: Call[_Outcome] = Call(
+    "POST", "/v1/tables/{table_id}/release", CommitResponse, CommitConflict, is_commit=True, is_long=True
+)
+REPAIR = Call("POST", "/v1/repair", RepairAnswer, is_long=True)
 GET_CUT = Call("GET", "/v1/cut", Cut)
-GET_TIME = Call("POST", "/v1/transactions/{txn_id}/time", TimestampRange)
+GET_PAST_CUT = replace(GET_CUT, is_long=True)
+GET_TIME = Call("POST", "/v1/transactions/{txn_id}/time", TimestampRange, lenient=AnsweredRange)
 LOCK = Call("POST", "/v1/transactions/{txn_id}/locks", EmptyResponse)
 KEEP_ALIVE = Call("POST", "/v1/transactions/{txn_id}/keep-alive", EmptyResponse)
 END = Call("DELETE", "/v1/transactions/{txn_id}", EmptyResponse)
-COMMIT_TRANSACTION = ConflictableCall("POST", "/v1/transactions", TransactionResponse, TransactionConflict)
-PREPARE = ConflictableCall("POST", "/v1/transactions/{txn_id}/prepare", Vote, TransactionConflict)
+COMMIT_TRANSACTION: Call[TransactionResponse | TransactionConflict] = Call(
+    "POST", "/v1/transactions", TransactionResponse, TransactionConflict, is_commit=True
+)
+PREPARE: Call[Vote | TransactionConflict] = Call("POST", "/v1/transactions/{txn_id}/prepare", Vote, TransactionConflict)
 FINISH = Call("POST", "/v1/transactions/{txn_id}/finish", FinishAnswer)
-DECIDE = Call("POST", "/v1/transactions/{txn_id}/decision", DecisionAnswer)
+DECIDE = Call("POST", "/v1/transactions/{txn_id}/decision", DecisionAnswer, is_commit=True)
 ASK_DECISION = Call("POST", "/v1/transactions/{txn_id}/decision/ask", DecisionAnswer)
 ACKNOWLEDGE = Call("POST", "/v1/transactions/{txn_id}/acknowledge", EmptyResponse)
 GET_IN_DOUBT = Call("GET", "/v1/in-doubt", InDoubtAnswer)
