@@ -16,13 +16,13 @@ from slackwater.owner.api.actions import LOG_VALUE, LOG_VALUE_SCHEMA
 from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.owner.api.field_types import GREATEST_VERSION
 from slackwater.owner.api.wire_model import adapter
-from slackwater.owner.served.admission import Admission, answered
+from slackwater.owner.served.admission import Admission, answered, guarded_route
 from slackwater.owner.served.console.routes import add_pages
 from slackwater.owner.served.http.access_log import log_request
 from slackwater.owner.served.metrics import Metrics
 from slackwater.owner.served.request_observer import ObserverMiddleware
 from slackwater.owner.served.responses import RequestRejected
-from slackwater.owner.served.routes import BEARER, SHOWN, Service, owner_router
+from slackwater.owner.served.routes import BEARER, SHOWN, Service, add_operations, add_tables
 from slackwater.owner.served.settings import ServedSettings
 from slackwater.owner.served.tokens import Tokens
 from slackwater.owner.served.transaction_ownership import TransactionOwners
@@ -48,7 +48,9 @@ def create_app(owner: CommitOwner, tokens: Tokens | None, settings: ServedSettin
     service = Service(owner, WorkerPools(chosen), metrics, chosen.public_metrics, openers)
     # FastAPI's own pages would load scripts from other servers.
     app = FastAPI(title=_TITLE, version=str(API_VERSION), docs_url=None, redoc_url=None, redirect_slashes=False)
-    router = owner_router(service, Admission(tokens, chosen))
+    router = APIRouter(route_class=guarded_route(Admission(tokens, chosen)))
+    add_tables(router, service)
+    add_operations(router, service)
     add_transactions(router, service)
     add_pages(router, lambda: _document(app))
     app.include_router(router)

@@ -9,11 +9,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 from starlette.requests import Request
-from starlette.responses import Response
 
 from slackwater.owner.api.field_types import ID_PATTERN
+from slackwater.owner.api.timestamp_range import TimestampRange
 from slackwater.owner.api.transactions import (
     LONGEST_LOCK_WAIT_S,
+    Cut,
     LockRequest,
     TimeRequest,
     TransactionConflict,
@@ -23,112 +24,88 @@ from slackwater.owner.api.transactions import (
 )
 from slackwater.owner.served.admission import signed
 from slackwater.owner.served.request_observer import observation
-from slackwater.owner.served.responses import json_response
-from slackwater.owner.served.routes import BODY, COMMIT, TABLE, Service, answer, route
+from slackwater.owner.served.routes import Service, answer, route
 from slackwater.owner.served.tokens import Scope
 from slackwater.owner.served.transaction_ownership import TransactionCall
 from slackwater.owner.served.wire import calls
-from slackwater.owner.served.wire.calls import (
-    AcknowledgeRequest,
-    DecisionAnswer,
-    DecisionRequest,
-    EmptyResponse,
-    ErrorAnswer,
-    FinishAnswer,
-    FinishRequest,
-    InDoubtAnswer,
-    PrepareRequest,
-)
 from slackwater.owner.served.wire.queries import CutQuery
 
 TxnId = Annotated[str, Path(pattern=ID_PATTERN, description="The transaction's UUID.")]
+_UNKNOWN = answer("Nobody can say what is decided (CommitUnknown): ask again.", calls.ErrorAnswer)
 _MOST = 65_536
 
 
 def add_transactions(router: APIRouter, service: Service) -> None:
-    """Add the routes to `router`. Its admission applies."""
+    """Add the routes to `router`."""
     holders = LockHolders()
     _add_steps(router, service, holders)
-    _add_locks(router, service, holders)
-    _add_commit(router, service, holders)
-    _add_promises(router, service, holders)
-    _add_decisions(router, service)
+    _add_two_phase_commit(router, service, holders)
 
 
 def _add_steps(router: APIRouter, service: Service, holders: LockHolders) -> None:
     owner, workers, guarded = service.owner, service.workers, service.openers.guarded
 
-    @route(router, calls.GET_CUT, Scope.READ, TABLE)
-    async def get_cut(asked: Annotated[CutQuery, Query()]) -> Response:
+    @route(router, calls.GET_CUT, Scope.READ, 404)
+    async def get_cut(asked: Annotated[CutQuery, Query()]) -> Cut:
         """Return a consistent state of all tables: the latest, or the stable state at an instant."""
         if asked.timestamp_ms is None:
-            found = await workers.look(owner.cut)
-        else:
-            found = await workers.look_back(functools.partial(owner.cut, asked.timestamp_ms))
-        return json_response(found.to_json())
+            return await workers.look(owner.cut)
+        return await workers.look_back(owner.cut, asked.timestamp_ms)
 
-    @route(router, calls.GET_TIME, Scope.COMMIT, (*TABLE, *BODY, 409))
-    async def get_time(request: Request, txn_id: TxnId, body: TimeRequest) -> Response:
+    @route(router, calls.GET_TIME, Scope.COMMIT, 404, 409)
+    async def get_time(request: Request, txn_id: TxnId, body: TimeRequest) -> TimestampRange:
         """Return the timestamp range after a request for the current time. Repeating the request is safe."""
         if body.holds:
             holders.add(txn_id)
-        narrowed = await workers.step(
-            guarded(request, txn_id, TransactionCall.WORK, functools.partial(owner.narrow, body))
-        )
-        return json_response(narrowed.to_json())
+        return await workers.step(guarded(request, txn_id, TransactionCall.WORK, owner.narrow), body)
 
-
-def _add_locks(router: APIRouter, service: Service, holders: LockHolders) -> None:
-    owner, workers, guarded = service.owner, service.workers, service.openers.guarded
-
-    @route(router, calls.LOCK, Scope.COMMIT, (*TABLE, *BODY, 409))
-    async def lock(request: Request, txn_id: TxnId, body: LockRequest) -> Response:
+    @route(router, calls.LOCK, Scope.COMMIT, 404, 409)
+    async def lock(request: Request, txn_id: TxnId, body: LockRequest) -> calls.EmptyResponse:
         """Lock the items for the transaction. 409 (LockTimeout) if locks are unavailable. Repeat to keep waiting."""
         holders.add(txn_id)
-        call = guarded(
-            request, txn_id, TransactionCall.WORK, lambda timeout_s: owner.lock(replace(body, timeout_s=timeout_s))
-        )
-        await workers.lock(call, min(body.timeout_s, LONGEST_LOCK_WAIT_S))
-        return json_response(EmptyResponse().to_json())
 
-    @route(router, calls.KEEP_ALIVE, Scope.COMMIT, (*TABLE, 409))
-    async def keep_alive(request: Request, txn_id: TxnId) -> Response:
+        def lock(timeout_s: float) -> None:
+            owner.lock(replace(body, timeout_s=timeout_s))
+
+        call = guarded(request, txn_id, TransactionCall.WORK, lock)
+        await workers.lock(call, min(body.timeout_s, LONGEST_LOCK_WAIT_S))
+        return calls.EmptyResponse()
+
+    @route(router, calls.KEEP_ALIVE, Scope.COMMIT, 404, 409)
+    async def keep_alive(request: Request, txn_id: TxnId) -> calls.EmptyResponse:
         """Renew the lease of the transaction and its locks."""
-        await workers.step(guarded(request, txn_id, TransactionCall.WORK, functools.partial(owner.keep_alive, txn_id)))
+        await workers.step(guarded(request, txn_id, TransactionCall.WORK, owner.keep_alive), txn_id)
         # Another server of the same owner may have granted the locks.
         holders.add(txn_id)
-        return json_response(EmptyResponse().to_json())
+        return calls.EmptyResponse()
 
-    @route(router, calls.END, Scope.COMMIT, (*TABLE, 409))
-    async def end(request: Request, txn_id: TxnId) -> Response:
+    @route(router, calls.END, Scope.COMMIT, 404, 409)
+    async def end(request: Request, txn_id: TxnId) -> calls.EmptyResponse:
         """Discard a transaction without a commit, and release its locks."""
-        await workers.step(guarded(request, txn_id, TransactionCall.END, functools.partial(owner.end, txn_id)))
+        await workers.step(guarded(request, txn_id, TransactionCall.END, owner.end), txn_id)
         holders.remove(txn_id)
-        return json_response(EmptyResponse().to_json())
+        return calls.EmptyResponse()
 
-
-def _add_commit(router: APIRouter, service: Service, holders: LockHolders) -> None:
-    owner, workers, guarded = service.owner, service.workers, service.openers.guarded
-
-    @route(router, calls.COMMIT_TRANSACTION, Scope.COMMIT, COMMIT)
-    async def commit_transaction(request: Request, body: TransactionRequest) -> Response:
+    @route(router, calls.COMMIT_TRANSACTION, Scope.COMMIT, 404)
+    async def commit_transaction(
+        request: Request, body: TransactionRequest
+    ) -> TransactionResponse | TransactionConflict:
         """Commit all writes with one timestamp. 409 with `latestVersions` if a base version is not the latest."""
         body = _signed(request, body)
-        is_awaited = body.txn_id in holders
         call = guarded(request, body.txn_id, TransactionCall.WORK, owner.commit_transaction)
-        outcome = await workers.ratify(call, body, is_awaited)
-        _note(request, outcome)
+        outcome = await workers.ratify(call, body, body.txn_id in holders)
         service.metrics.count_commit(isinstance(outcome, TransactionResponse))
         if isinstance(outcome, TransactionResponse):
+            _note(request, outcome)
             holders.remove(body.txn_id)
-        return json_response(outcome.to_json(), 200 if isinstance(outcome, TransactionResponse) else 409)
+        return outcome
 
 
-def _add_promises(router: APIRouter, service: Service, holders: LockHolders) -> None:
+def _add_two_phase_commit(router: APIRouter, service: Service, holders: LockHolders) -> None:
     owner, workers, guarded = service.owner, service.workers, service.openers.guarded
 
-    @route(router, calls.PREPARE, Scope.COMMIT, (*TABLE, *BODY, 409))
-    async def prepare(request: Request, txn_id: TxnId, body: PrepareRequest) -> Response:
+    @route(router, calls.PREPARE, Scope.COMMIT, 404)
+    async def prepare(request: Request, txn_id: TxnId, body: calls.PrepareRequest) -> Vote | TransactionConflict:
         """Vote durably for this owner's part of a multi-owner transaction.
 
         409 with `latestVersions`, see the commit of a transaction. Repeating the request is safe: the first vote
@@ -138,59 +115,50 @@ def _add_promises(router: APIRouter, service: Service, holders: LockHolders) -> 
         outcome = await workers.vote(guarded(request, txn_id, TransactionCall.WORK, call), txn_id in holders)
         # The locks stay, even after a conflict.
         holders.add(txn_id)
-        if isinstance(outcome, Vote):
-            return json_response(outcome.to_json())
-        service.metrics.count_commit(False)
-        return json_response(outcome.to_json(), 409)
+        if isinstance(outcome, TransactionConflict):
+            service.metrics.count_commit(False)
+        return outcome
 
-    @route(router, calls.FINISH, Scope.COMMIT, (*TABLE, *BODY, 409))
-    async def finish(request: Request, txn_id: TxnId, body: FinishRequest) -> Response:
+    @route(router, calls.FINISH, Scope.COMMIT, 404, 409)
+    async def finish(request: Request, txn_id: TxnId, body: calls.FinishRequest) -> calls.FinishAnswer:
         """Apply the decision, once. Repeating the request is safe. Repeat after every error except a rejection."""
-        call = functools.partial(owner.finish, txn_id, body.timestamp_ms)
-        response = await workers.finish(guarded(request, txn_id, TransactionCall.END, call))
+        call = guarded(request, txn_id, TransactionCall.END, owner.finish)
+        response = await workers.finish(call, txn_id, body.timestamp_ms)
         if response is not None:
             service.metrics.count_commit(True)
             _note(request, response)
         holders.remove(txn_id)
-        return json_response(FinishAnswer(response).to_json())
+        return calls.FinishAnswer(response)
 
-    @route(router, calls.GET_IN_DOUBT, Scope.ADMIN, TABLE)
-    async def get_in_doubt() -> Response:
+    @route(router, calls.GET_IN_DOUBT, Scope.ADMIN, 404)
+    async def get_in_doubt() -> calls.InDoubtAnswer:
         """Return the transactions with a vote of this owner and an unknown outcome."""
-        return json_response(InDoubtAnswer(await workers.look(owner.in_doubt)).to_json())
+        return calls.InDoubtAnswer(await workers.look(owner.in_doubt))
 
-
-def _add_decisions(router: APIRouter, service: Service) -> None:
-    owner, workers, guarded = service.owner, service.workers, service.openers.guarded
-
-    unknown = answer("Nobody can say what is decided (CommitUnknown): ask again.", ErrorAnswer)
-
-    @route(router, calls.DECIDE, Scope.COMMIT, (*TABLE, *BODY), {504: unknown})
-    async def decide(request: Request, txn_id: TxnId, body: DecisionRequest) -> Response:
+    @route(router, calls.DECIDE, Scope.COMMIT, 404, own={504: _UNKNOWN})
+    async def decide(request: Request, txn_id: TxnId, body: calls.DecisionRequest) -> calls.DecisionAnswer:
         """Record the coordinator's decision: commit timestamp or abort.
 
         The response has the effective decision: the first one. Repeating the request is safe.
         """
-        call = functools.partial(owner.decide, txn_id, body.timestamp_ms, body.participants)
-        decided_ms = await workers.decide(guarded(request, txn_id, TransactionCall.WORK, call))
-        return json_response(DecisionAnswer(decided_ms).to_json())
+        call = guarded(request, txn_id, TransactionCall.WORK, owner.decide)
+        return calls.DecisionAnswer(await workers.decide(call, txn_id, body.timestamp_ms, body.participants))
 
-    @route(router, calls.ASK_DECISION, Scope.COMMIT, TABLE)
-    async def ask_decision(request: Request, txn_id: TxnId) -> Response:
+    @route(router, calls.ASK_DECISION, Scope.COMMIT, 404)
+    async def ask_decision(request: Request, txn_id: TxnId) -> calls.DecisionAnswer:
         """Return the coordinator's decision. An undecided transaction is aborted now."""
-        call = functools.partial(owner.decision, txn_id)
-        decided_ms = await workers.step(guarded(request, txn_id, TransactionCall.ASK, call))
-        return json_response(DecisionAnswer(decided_ms).to_json())
+        call = guarded(request, txn_id, TransactionCall.ASK, owner.decision)
+        return calls.DecisionAnswer(await workers.step(call, txn_id))
 
-    @route(router, calls.ACKNOWLEDGE, Scope.COMMIT, (*TABLE, *BODY))
-    async def acknowledge(request: Request, txn_id: TxnId, body: AcknowledgeRequest) -> Response:
+    @route(router, calls.ACKNOWLEDGE, Scope.COMMIT, 404)
+    async def acknowledge(request: Request, txn_id: TxnId, body: calls.AcknowledgeRequest) -> calls.EmptyResponse:
         """Record at the coordinator that one participant applied the decision.
 
         After the last acknowledgement, a decision to commit is deleted.
         """
-        call = functools.partial(owner.acknowledge, txn_id, body.participant_id)
-        await workers.step(guarded(request, txn_id, TransactionCall.END, call))
-        return json_response(EmptyResponse().to_json())
+        call = guarded(request, txn_id, TransactionCall.END, owner.acknowledge)
+        await workers.step(call, txn_id, body.participant_id)
+        return calls.EmptyResponse()
 
 
 def _signed(request: Request, asked: TransactionRequest) -> TransactionRequest:
@@ -201,10 +169,9 @@ def _signed(request: Request, asked: TransactionRequest) -> TransactionRequest:
     return replace(asked, writes=[replace(write, actions=signed(request, write.actions)) for write in asked.writes])
 
 
-def _note(request: Request, outcome: TransactionResponse | TransactionConflict) -> None:
-    if isinstance(outcome, TransactionResponse):
-        versions = {table_id: done.commit.version for table_id, done in outcome.commits.items()}
-        observation(request.scope).versions.update(versions)
+def _note(request: Request, outcome: TransactionResponse) -> None:
+    versions = {table_id: done.commit.version for table_id, done in outcome.commits.items()}
+    observation(request.scope).versions.update(versions)
 
 
 class LockHolders:

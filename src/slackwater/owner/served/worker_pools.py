@@ -10,7 +10,7 @@ import functools
 import logging
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 import anyio
 from anyio import CapacityLimiter, to_thread
@@ -26,6 +26,7 @@ from slackwater.owner.served.settings import ServedSettings
 
 A = TypeVar("A")
 T = TypeVar("T")
+P = ParamSpec("P")
 
 _log = logging.getLogger(__name__)
 
@@ -68,10 +69,10 @@ class WorkerPools:
         """
         return await _repeatable(self._awaited if is_awaited else self._waits, call)
 
-    async def decide(self, call: Callable[[], T]) -> T:
+    async def decide(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Return the result of `call`, recording a decision. Raises CommitUnknown if the outcome is unknown."""
         try:
-            return await self._steps.run(call)
+            return await self._steps.run(functools.partial(call, *args, **kwargs))
         except Exception as error:
             if isinstance(error, SlackwaterError) and not isinstance(error, CommitOwnerUnavailable):
                 raise
@@ -80,28 +81,28 @@ class WorkerPools:
                 "the commit owner failed while it decided a transaction, and the decision is unknown. Retry the request"
             ) from error
 
-    async def finish(self, call: Callable[[], T]) -> T:
+    async def finish(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Return the result of `call`, applying a decision. It waits for no other transaction and is repeatable.
 
         Raises CommitOwnerUnavailable for unexpected errors. Then the call must be repeated.
         """
-        return await _repeatable(self._decided, call)
+        return await _repeatable(self._decided, functools.partial(call, *args, **kwargs))
 
-    async def settle(self, call: Callable[[], T]) -> T:
+    async def settle(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Return the result of `call`, with the duration of a commit."""
-        return await self._commits.run(call)
+        return await self._commits.run(functools.partial(call, *args, **kwargs))
 
-    async def look(self, call: Callable[[], T]) -> T:
+    async def look(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Return the result of the read-only `call`."""
-        return await self._reads.run(call)
+        return await self._reads.run(functools.partial(call, *args, **kwargs))
 
-    async def look_back(self, call: Callable[[], T]) -> T:
+    async def look_back(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Return the result of the read-only `call`, possibly waiting for commits in progress."""
-        return await self._past.run(call)
+        return await self._past.run(functools.partial(call, *args, **kwargs))
 
-    async def step(self, call: Callable[[], T]) -> T:
+    async def step(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Return the result of `call`, a transaction step without waiting for other transactions."""
-        return await self._steps.run(call)
+        return await self._steps.run(functools.partial(call, *args, **kwargs))
 
     async def lock(self, call: Callable[[float], T], timeout_s: float) -> T:
         """Return the result of `call`. Its argument is its time to wait for other transactions, `timeout_s` in all.
