@@ -54,7 +54,7 @@ from slackwater.owner.publish.unbackfilled_commits import UnbackfilledCommits
 from slackwater.owner.recovery.database_state import is_under_way
 from slackwater.owner.recovery.fences import Fences
 from slackwater.owner.recovery.lake_identity import require_same_lake
-from slackwater.owner.state.clock import LEASE_MS, OwnerClock, is_dead
+from slackwater.owner.state.clock import LEASE_MS, OwnerClock
 from slackwater.owner.state.expired_allocations import free_abandoned
 from slackwater.owner.state.log_head import locked_table
 from slackwater.owner.state.notifications import ChangeNotifier
@@ -286,7 +286,7 @@ class EmbeddedOwner:
         def free(connection: Connection) -> bool:
             locked = locked_table(connection, row.table_id)
             now_ms = read_clock(connection, self._clock)
-            return locked is not None and free_abandoned(connection, locked, now_ms, is_dead)
+            return locked is not None and free_abandoned(connection, locked, now_ms)
 
         if self._database.write(free):
             done.append(f"{row.name}: the versions allocated to a crashed process were released")

@@ -39,12 +39,10 @@ class LockManager:
     Database transactions that release locks together with other changes must notify `changes` afterwards.
     """
 
-    def __init__(
-        self, database: Database, clock: OwnerClock, lease_ms: int = LEASE_MS, changes: ChangeNotifier | None = None
-    ) -> None:
+    def __init__(self, database: Database, clock: OwnerClock, changes: ChangeNotifier | None = None) -> None:
         self._database = database
         self._clock = clock
-        self._lease_ms = lease_ms
+        self._lease_ms = LEASE_MS
         self._changes = changes or ChangeNotifier()
 
     def lock(self, request: LockRequest) -> None:

@@ -319,7 +319,7 @@ class OwnershipTransfer:
             return RetryAfterStaging()
         if row.allocated_version > row.ratified_version:
             # Wait for commits in staging, but not for crashed processes.
-            free_abandoned(connection, row, now_ms, is_dead)
+            free_abandoned(connection, row, now_ms)
             return RetryAfterStaging()
         if request.version > row.ratified_version + 1:
             return InvalidArgument(f"{row.location}: version {request.version - 1} does not exist")

@@ -9,7 +9,7 @@ such a transaction. Source: docs/commit-owner.md "What happens in a commit", doc
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -81,7 +81,6 @@ class Allocation:
 
     clock: OwnerClock
     max_backlog: int
-    is_dead: Callable[[str], bool] = is_dead
 
     def allocate(self, connection: Connection, attempts: Sequence[Attempt], is_rerun: bool = False) -> list[Outcome]:
         """Return an outcome for each of `attempts`, in order. Versions of one table are allocated in this order.
@@ -140,7 +139,7 @@ class _Work:
         promised = {row.table_id for row in found if row.how == "promised"}
         self.promises: Sequence[TimestampReservation] = ()
         if promised:
-            self.promises = active_reservations(self.connection, promised, self.time.now_ms, self.settings.is_dead)
+            self.promises = active_reservations(self.connection, promised, self.time.now_ms, is_dead)
 
     def outcome(self, attempt: Attempt) -> Outcome:
         refusal = self._refusal(attempt)
@@ -218,9 +217,7 @@ class _Work:
             granules = {write.table_id: written_granules(write.actions) for write in request.writes}
         reads = [item for read in request.reads for item in locked(read.table_id, read.granules)]
         writes = [item for table_id, found in granules.items() for item in locked(table_id, found)]
-        return lock_queue.conflicting_lock(
-            self.connection, request.txn_id, reads, writes, self.time.now_ms, self.settings.is_dead
-        )
+        return lock_queue.conflicting_lock(self.connection, request.txn_id, reads, writes, self.time.now_ms, is_dead)
 
     def _behind(self, attempt: Attempt) -> Outcome | None:
         """Return the outcome if a written version or a reservation belongs to another commit, else None."""

@@ -21,7 +21,7 @@ from slackwater.owner.api.transactions import TransactionResponse
 from slackwater.owner.commit.ratify_in_order import OrderedRatification, decide, save_ratified
 from slackwater.owner.database.database import Database
 from slackwater.owner.database.schema import commits, tables
-from slackwater.owner.state.clock import OwnerClock, is_dead
+from slackwater.owner.state.clock import OwnerClock
 from slackwater.owner.state.expired_allocations import free_abandoned, free_from
 from slackwater.owner.state.log_head import ALLOCATED, RATIFIED, STAGED, locked_table, locked_tables
 from slackwater.owner.state.shared_clock import read_clock
@@ -160,7 +160,7 @@ def resolve_expired(database: Database, clock: OwnerClock, table_id: str) -> Non
             return
         row = locked_table(connection, table_id)
         if row is not None:
-            free_abandoned(connection, row, read_clock(connection, clock), is_dead)
+            free_abandoned(connection, row, read_clock(connection, clock))
 
     database.write(settle)
 

@@ -56,10 +56,10 @@ _OWNER = sa.select(owner.c.read_slots, owner.c.read_floor_ms)
 _IN_ONE_LIST = 500
 
 
-def activity(connection: Connection, clock: OwnerClock, is_gone: IsDead = is_dead) -> Activity:
-    """Return the current activity. `is_gone` returns whether a process has certainly ended."""
+def activity(connection: Connection, clock: OwnerClock) -> Activity:
+    """Return the current activity."""
     now_ms = read_clock(connection, clock)
-    look = _ActivityQuery(now_ms, cache(is_gone), _names(connection))
+    look = _ActivityQuery(now_ms, cache(is_dead), _names(connection))
     held = [Lock.of(row) for row in connection.execute(_LOCKS)]
     promised = connection.execute(_PROMISES).all()
     opened = look.transactions(connection, held, promised)

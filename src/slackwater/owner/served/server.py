@@ -28,22 +28,20 @@ DEFAULT_PORT = 8080
 
 _GREATEST_PORT = 65535
 _KEEP_ALIVE_S = 60
+# Maximum time for requests to complete during shutdown.
+_GRACE_S = 60
 _BACKLOG = 2048
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """Address of the server. For `port` 0 the system chooses a port. With a certificate and key (PEM) it uses TLS.
-
-    `grace_s` is the maximum time for requests to complete during shutdown.
-    """
+    """Address of the server. For `port` 0 the system chooses a port. With a certificate and key (PEM) it uses TLS."""
 
     host: str = DEFAULT_HOST
     port: int = DEFAULT_PORT
     certfile: str | None = None
     keyfile: str | None = None
-    grace_s: int = 60
 
     def url(self, port: int | None = None) -> str:
         """Return the URL of the server, with `port` if the system chose another port."""
@@ -91,7 +89,7 @@ class OwnerServer:
             server_header=False,
             proxy_headers=False,
             timeout_keep_alive=_KEEP_ALIVE_S,
-            timeout_graceful_shutdown=binding.grace_s,
+            timeout_graceful_shutdown=_GRACE_S,
             backlog=_BACKLOG,
             ssl_certfile=binding.certfile,
             ssl_keyfile=binding.keyfile,

@@ -72,17 +72,11 @@ class Tokens:
     """Tokens in the owner's database. Thread-safe."""
 
     def __init__(
-        self,
-        database: Database,
-        clock: OwnerClock | None = None,
-        monotonic: Callable[[], float] = time.monotonic,
-        cached_s: float = CACHED_S,
+        self, database: Database, clock: OwnerClock | None = None, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
-        """Open the tokens. `cached_s` limits the acceptance of a revoked token in this process, in seconds."""
         self._database = database
         self._now_ms = (clock or OwnerClock()).now_ms
         self._monotonic = monotonic
-        self._cached_s = cached_s
         self._cache: dict[str, tuple[Principal, float]] = {}
 
     @property
@@ -163,7 +157,7 @@ class Tokens:
     def recent(self, token: str) -> Principal | None:
         """Return the cached principal of `token`. None if expired, or if a database query is necessary."""
         granted, asked = self._cache.get(_hash(token), (None, 0.0))
-        if granted is None or self._monotonic() - asked >= self._cached_s:
+        if granted is None or self._monotonic() - asked >= CACHED_S:
             return None
         return self._unexpired(granted)
 

@@ -5,17 +5,17 @@ Source: docs/commit-owner.md (a failed or expired stage frees its version: those
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, Row
 
 from slackwater.owner.database.schema import commits, tables, transactions
+from slackwater.owner.state.clock import is_dead
 from slackwater.owner.state.log_head import ALLOCATED, RATIFIED, locked_table
 
 
-def free_abandoned(connection: Connection, row: Row[Any], now_ms: int, is_dead: Callable[[str], bool]) -> bool:
+def free_abandoned(connection: Connection, row: Row[Any], now_ms: int) -> bool:
     """Release all versions, starting at the first with an expired lease or a crashed process.
 
     Return whether there was one. Later versions are also allocated again, because their file names contain the version.

@@ -118,7 +118,7 @@ def _kind(record: logging.LogRecord) -> tuple[object, ...] | None:
     return (record.name, record.levelno, str(record.msg).partition("\n")[0])
 
 
-def log_to(stream: TextIO | None = None, level: int = logging.INFO) -> None:
+def log_to(stream: TextIO | None = None) -> None:
     """Write the server's log to `stream` (default stderr), replacing earlier handlers."""
     handler = logging.StreamHandler(sys.stderr if stream is None else stream)
     handler.setFormatter(JsonLines())
@@ -126,5 +126,5 @@ def log_to(stream: TextIO | None = None, level: int = logging.INFO) -> None:
     for name in _LOGGERS:
         logger = logging.getLogger(name)
         logger.handlers[:] = [handler]
-        logger.setLevel(level)
+        logger.setLevel(logging.INFO)
         logger.propagate = False
