@@ -45,7 +45,7 @@ from slackwater.predicate.sql import parse_predicate
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.committers.ambient_transaction import enter, leave
-from slackwater.transaction.conflicts.commit_loop import MAX_ATTEMPTS
+from slackwater.transaction.conflicts.commit_loop import MAX_ATTEMPTS, pause
 from slackwater.transaction.conflicts.granule_reads import granules_where
 from slackwater.transaction.conflicts.isolation import IsolationLevel
 from slackwater.transaction.table.public_transaction import Transaction
@@ -56,9 +56,6 @@ LOCK_TIMEOUT_S = 60.0
 """Default limit in seconds for the wait for a lock."""
 
 _SHARED, _EXCLUSIVE, _GRANULES = "shared", "exclusive", "granules"
-_PATIENT_ATTEMPTS = 3
-_STEP_S = 0.002
-_LONGEST_WAIT_S = 0.1
 _log = logging.getLogger(__name__)
 _ISOLATION = {SERIALIZABLE: IsolationLevel.SERIALIZABLE, SNAPSHOT: IsolationLevel.SNAPSHOT_ISOLATION}
 
@@ -482,8 +479,7 @@ class LogTransaction:
                 return outcome
             followed = [used[table_id].rebase(latest) for table_id, latest in outcome.latest_versions.items()]
             is_replay = is_replay or any(followed)
-            if attempt > _PATIENT_ATTEMPTS:
-                self._clock.sleep(min(_LONGEST_WAIT_S, _STEP_S * attempt) * self._clock.jitter())
+            pause(self._clock, attempt)
         raise ConcurrentWriteException(
             f"transaction {self._txn_id}: other writers committed first at each of {MAX_ATTEMPTS} attempts. "
             "Nothing was committed. Retry when fewer writers are active, or with control='locking'"

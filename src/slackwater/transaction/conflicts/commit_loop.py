@@ -20,6 +20,7 @@ from slackwater.log.files.commits import ParsedCommit
 from slackwater.protocol.actions.commit_info import CommitInfo
 from slackwater.protocol.actions.deletion_vectors import DeletionVectorDescriptor
 from slackwater.scan.snapshot import Snapshot
+from slackwater.transaction.clock import Clock
 from slackwater.transaction.commit_actions import assemble
 from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.committer import Committed, Conflict, TransactionScopedCommitter
@@ -35,6 +36,12 @@ _PATIENT_ATTEMPTS = 3
 _STEP_S = 0.002
 _LONGEST_WAIT_S = 0.1
 _log = logging.getLogger(__name__)
+
+
+def pause(clock: Clock, attempt: int) -> None:
+    """Sleep after a lost attempt. The time grows with the number of lost attempts."""
+    if attempt > _PATIENT_ATTEMPTS:
+        clock.sleep(min(_LONGEST_WAIT_S, _STEP_S * attempt) * clock.jitter())
 
 
 class CommitLoop:
@@ -87,7 +94,7 @@ class CommitLoop:
             own = self.rebase(committer.commits_after(self.before.version), outcome.version)
             if own is not None:
                 return self.on_committed(own, attempt)
-            self.pause(attempt)
+            pause(self.transaction.clock, attempt)
         raise self.lost()
 
     def _defer(self, committer: TransactionScopedCommitter[StagedTransaction]) -> CommitResult:
@@ -132,12 +139,6 @@ class CommitLoop:
         self.before = before
         self.transaction.stage_row_deletions(check.take_rebased())
         return None
-
-    def pause(self, attempt: int) -> None:
-        """Sleep after a lost attempt. The time grows with the number of lost attempts."""
-        if attempt > _PATIENT_ATTEMPTS:
-            clock = self.transaction.clock
-            clock.sleep(min(_LONGEST_WAIT_S, _STEP_S * attempt) * clock.jitter())
 
     def lost(self) -> ConcurrentWriteException:
         """Return the error for a commit that lost every attempt."""
