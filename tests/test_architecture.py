@@ -23,6 +23,7 @@ LAYERS = (
     "version",
     "optional_dependencies",
     "html",
+    "waiting",
     "protocol",
     "storage",
     "predicate",

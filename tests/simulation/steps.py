@@ -46,13 +46,13 @@ from slackwater.owner.commit.ratification import (
     resolve_expired,
 )
 from slackwater.owner.commit.staging import content_of
-from slackwater.owner.lock_manager import _WaitBudget
 from slackwater.owner.locks import lock_queue
 from slackwater.owner.publish import backfill as backfilling
 from slackwater.owner.state.commit_files import stage
 from slackwater.owner.state.shared_clock import read_clock
 from slackwater.owner.time import time_slices as slicing
 from slackwater.protocol.actions.file_names import staged_path
+from slackwater.waiting import Deadline
 from tests.simulation.world import Process, World
 
 PATIENCE = 60
@@ -206,7 +206,7 @@ def locked(process: Process, request: LockRequest) -> Steps[None]:
     for waits in range(1, PATIENCE):
         yield None
         try:
-            locking._settle(request, _WaitBudget(0.0))
+            locking._settle(request, Deadline(0.0, itertools.repeat(0.0)))
         except LockTimeout:
             yield Rest.A_WHILE
             if waits % _DOUBT_EVERY == 0:

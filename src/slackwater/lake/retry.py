@@ -12,6 +12,7 @@ from typing import TypeVar
 from slackwater.errors import CommitError, InvalidArgument
 from slackwater.lake.transaction import LogTransaction
 from slackwater.transaction.clock import Clock
+from slackwater.waiting import backoff
 
 _log = logging.getLogger(__name__)
 RETRIES = 10
@@ -31,7 +32,7 @@ def run_again(begin: Callable[[int | None], Txn], work: Callable[[Txn], T], retr
     if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
         raise InvalidArgument(f"retries is a whole number from 0, found {retries!r}")
     seniority_ms: int | None = None
-    wait_s = _FIRST_WAIT_S
+    waits = backoff(_FIRST_WAIT_S, _LONGEST_WAIT_S)
     for attempt in range(1, retries + 1):
         transaction = begin(seniority_ms)
         seniority_ms = transaction.seniority_ms
@@ -43,8 +44,7 @@ def run_again(begin: Callable[[int | None], Txn], work: Callable[[Txn], T], retr
                 raise
             _log.info("attempt %d of %d of a transaction failed and is retried: %s", attempt, retries + 1, error)
             # Wait a random time, because the conflicting transactions would otherwise collide again.
-            clock.sleep(wait_s * clock.jitter())
-            wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
+            clock.sleep(next(waits) * clock.jitter())
         else:
             return answer
     with begin(seniority_ms) as transaction:

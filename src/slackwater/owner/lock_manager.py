@@ -7,7 +7,6 @@ locks: its next `lock` or `keep_alive` raises an error, and it cannot commit. So
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
@@ -24,6 +23,7 @@ from slackwater.owner.locks.lock_queue import BlockingLock, LockWait
 from slackwater.owner.state.clock import LEASE_MS, OwnerClock, is_dead
 from slackwater.owner.state.notifications import DOUBT_EVERY, FIRST_WAIT_S, ChangeNotifier
 from slackwater.owner.state.shared_clock import SharedTime, read_clock
+from slackwater.waiting import Deadline, backoff
 
 _LONGEST_WAIT_S = 0.05
 _NAMED_BLOCKERS = 3
@@ -54,7 +54,7 @@ class LockManager:
         """
         if not request.timeout_s >= 0:
             raise InvalidArgument(f"the timeout of a lock is a number of seconds from 0, found {request.timeout_s}")
-        patience = _WaitBudget(request.timeout_s)
+        patience = Deadline(request.timeout_s, backoff(FIRST_WAIT_S, _LONGEST_WAIT_S), self._clock.sleep)
         try:
             self._acquire(request, patience)
         except DeadlockDetected:
@@ -87,12 +87,12 @@ class LockManager:
         """Release all locks of the transaction."""
         self._free(lambda c: lock_queue.release(c, txn_id))
 
-    def _acquire(self, request: LockRequest, patience: _WaitBudget) -> None:
+    def _acquire(self, request: LockRequest, patience: Deadline) -> None:
         while True:
             waiting = self._database.write(lambda c: self._attempt(c, request), durable=False)
             if waiting is None:
                 return
-            if patience.is_over:
+            if patience.left_s <= 0:
                 raise LockTimeout(self._why(request, waiting.blockers))
             self._await_change(request, waiting, patience)
 
@@ -103,20 +103,20 @@ class LockManager:
         now.pass_on(connection)
         return waiting
 
-    def _await_change(self, request: LockRequest, waiting: LockWait, patience: _WaitBudget) -> None:
+    def _await_change(self, request: LockRequest, waiting: LockWait, patience: Deadline) -> None:
         """Return if the request may be granted now, or if it is time to check for crashed processes."""
         is_ours = any(blocker.holder == self._clock.holder for blocker in waiting.blockers)
         for _ in range(DOUBT_EVERY):
-            if patience.is_over:
+            if patience.left_s <= 0:
                 return
             if is_ours:
-                self._changes.wait(patience.step_s())
+                self._changes.wait(patience.next_s())
             else:
-                patience.sleep(self._clock.sleep)
+                patience.sleep(patience.next_s())
             if self._database.read(lambda c: lock_queue.blockers_of(c, request)) != waiting.seen:
                 return
 
-    def _settle(self, request: LockRequest, patience: _WaitBudget) -> None:
+    def _settle(self, request: LockRequest, patience: Deadline) -> None:
         """Wait until the versions allocated before the locks were granted are ratified or released."""
         table_ids = sorted({item.table_id for item in request.items})
         goals: dict[str, int] = {}
@@ -130,7 +130,7 @@ class LockManager:
             ]
             if not open_heads:
                 return
-            if patience.is_over:
+            if patience.left_s <= 0:
                 named = ", ".join(f"{head.name} after version {head.ratified_version}" for head in open_heads)
                 raise LockTimeout(
                     f"transaction {request.txn_id} has its locks, but earlier commits of other writers to {named} "
@@ -140,7 +140,7 @@ class LockManager:
             if looks % DOUBT_EVERY == 0:
                 for head in open_heads:
                     resolve_expired(self._database, self._clock, head.table_id)
-            self._changes.wait(patience.step_s())
+            self._changes.wait(patience.next_s())
 
     def _free(self, work: Callable[[Connection], None]) -> None:
         self._database.write(work, durable=False)
@@ -161,33 +161,3 @@ class LockManager:
             f"transaction {request.txn_id} waited {request.timeout_s} seconds for {kind} locks: {'; '.join(told)}. "
             "Retry when those transactions have ended, or wait longer"
         )
-
-
-class _WaitBudget:
-    """Time budget of a wait, in growing steps: the longer of elapsed time and slept time is used up."""
-
-    def __init__(self, timeout_s: float) -> None:
-        self._timeout_s = timeout_s
-        self._started = time.monotonic()
-        self._slept_s = 0.0
-        self._step_s = FIRST_WAIT_S
-
-    @property
-    def _left_s(self) -> float:
-        return self._timeout_s - max(self._slept_s, time.monotonic() - self._started)
-
-    @property
-    def is_over(self) -> bool:
-        return self._left_s <= 0
-
-    def step_s(self) -> float:
-        """Return the duration of the next wait in seconds."""
-        step_s = max(0.0, min(self._step_s, self._left_s))
-        self._step_s = min(2 * self._step_s, _LONGEST_WAIT_S)
-        return step_s
-
-    def sleep(self, sleep: Callable[[float], None]) -> None:
-        """Wait by `sleep`. A test may pass time unknown to the machine's clock."""
-        step_s = self.step_s()
-        sleep(step_s)
-        self._slept_s += step_s

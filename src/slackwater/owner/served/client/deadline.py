@@ -15,7 +15,6 @@ LONGEST_WAIT_S = 2.0
 LONGEST_ASKED_WAIT_S = 5.0
 """Maximum delay accepted from a server's `Retry-After`."""
 
-_SHORTEST_ATTEMPT_S = 1.0
 T = TypeVar("T")
 
 
@@ -26,32 +25,6 @@ class ClientClock:
     monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     jitter: Callable[[], float] = random.random
-
-
-class Deadline:
-    """Time budget of one call in seconds, including all attempts."""
-
-    def __init__(self, total_s: float, clock: ClientClock) -> None:
-        self._clock = clock
-        self._deadline = clock.monotonic() + total_s
-        self._wait_s = FIRST_WAIT_S
-
-    def attempt_s(self) -> float:
-        """Return the timeout of the next attempt: two thirds of the rest, so that a further attempt has time."""
-        return max(_SHORTEST_ATTEMPT_S, (self._deadline - self._clock.monotonic()) * 2 / 3)
-
-    def wait(self, asked_s: float | None = None) -> bool:
-        """Wait before the next attempt, with growing delays or for `asked_s`. Return False if time is up."""
-        if asked_s is None:
-            # Half of the delay is random, so that clients do not retry simultaneously.
-            wait_s = self._wait_s * (0.5 + 0.5 * self._clock.jitter())
-            self._wait_s = min(2 * self._wait_s, LONGEST_WAIT_S)
-        else:
-            wait_s = min(max(asked_s, FIRST_WAIT_S), LONGEST_ASKED_WAIT_S)
-        if self._clock.monotonic() + wait_s >= self._deadline:
-            return False
-        self._clock.sleep(wait_s)
-        return True
 
 
 def in_shares(ask: Callable[[float], T], total_s: float, share_s: float, clock: ClientClock) -> T:

@@ -25,10 +25,12 @@ from slackwater.errors import (
 from slackwater.owner.api.commits import CommitConflict
 from slackwater.owner.api.transactions import TransactionConflict
 from slackwater.owner.api.wire_model import camel
-from slackwater.owner.served.client.deadline import ClientClock, Deadline
+from slackwater.owner.served.client.deadline import FIRST_WAIT_S, LONGEST_ASKED_WAIT_S, LONGEST_WAIT_S, ClientClock
 from slackwater.owner.served.wire.errors import error_from_json, is_known_error
+from slackwater.waiting import Deadline, backoff
 
 _BUSY_WAIT_S = 1.0
+_SHORTEST_ATTEMPT_S = 1.0
 _REPLAY = "isReplay"
 _CONFLICTS = frozenset(camel(each.name) for kind in (CommitConflict, TransactionConflict) for each in fields(kind))
 
@@ -113,15 +115,23 @@ class RetryingTransport:
             CommitOwnerBusy: At the deadline if the server was busy.
             CommitUnknown: If a commit may have been processed and there is no final response.
         """
-        patience = Deadline(question.patience_s, self._clock)
+        clock, delays = self._clock, backoff(FIRST_WAIT_S, LONGEST_WAIT_S)
+        deadline = Deadline(question.patience_s, delays, clock.sleep, clock.monotonic)
         in_doubt = question.is_replay
         while True:
-            found = self._attempt(question, in_doubt, patience.attempt_s())
+            # Two thirds of the remaining time, so that a further attempt has time.
+            found = self._attempt(question, in_doubt, max(_SHORTEST_ATTEMPT_S, deadline.left_s * 2 / 3))
             if isinstance(found, OwnerReply):
                 return found
             in_doubt = in_doubt or found.is_doubtful
-            if not patience.wait(found.wait_s):
+            if found.wait_s is None:
+                # Half of the delay is random, so that clients do not retry simultaneously.
+                wait_s = next(delays) * (0.5 + 0.5 * clock.jitter())
+            else:
+                wait_s = min(max(found.wait_s, FIRST_WAIT_S), LONGEST_ASKED_WAIT_S)
+            if wait_s >= deadline.left_s:
                 raise self._given_up(question, in_doubt, found.error)
+            deadline.sleep(wait_s)
 
     def _attempt(self, question: OwnerRequest, in_doubt: bool, timeout_s: float) -> OwnerReply | _NoAnswer:
         content = question.content(in_doubt)
