@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import pyarrow as pa
 
@@ -11,6 +11,9 @@ from slackwater.predicate.predicate import And, Constant, Not, Or, Predicate, Un
 from slackwater.protocol.schema.schema import StructType
 from slackwater.stats.file_stats import Path, StatsColumns
 from slackwater.stats.skipping import may_match
+
+# Files whose statistics are in memory together. The statistics of a million files need a gigabyte.
+_MOST_AT_ONCE = 1 << 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,25 @@ def plan(
     zone: str = "UTC",
 ) -> PruneResult:
     """Return the result of `prune` with its report, computed in one pass."""
+    if files.num_rows <= _MOST_AT_ONCE:
+        return _plan(files, predicate, schema, partition_columns, physical_names, zone)
+    parts = [
+        _plan(files.slice(start, _MOST_AT_ONCE), predicate, schema, partition_columns, physical_names, zone)
+        for start in range(0, files.num_rows, _MOST_AT_ONCE)
+    ]
+    reports = [part.report for part in parts]
+    report = PruneReport(*(sum(getattr(each, field.name) for each in reports) for field in fields(PruneReport)))
+    return PruneResult(pa.concat_tables(part.files for part in parts), report)
+
+
+def _plan(
+    files: pa.Table,
+    predicate: Predicate,
+    schema: StructType,
+    partition_columns: Collection[str],
+    physical_names: Mapping[Path, Path] | None,
+    zone: str,
+) -> PruneResult:
     columns = StatsColumns(files, schema, partition_columns, physical_names, zone)
     mentioned = columns_of(predicate)
     partitions = frozenset(path for path in mentioned if columns.is_partition_column(path))

@@ -106,6 +106,11 @@ class PythonFileIndex:
 
     @called_by_jvm
     def rootPaths(self) -> Any:
+        return self._root_paths
+
+    @cached_property
+    def _root_paths(self) -> Any:
+        # Spark asks for them about ten times in a query.
         return _scala_seq(self.spark, [java_class(self.spark, _PATH)(self._listing.root)])
 
     @called_by_jvm

@@ -195,7 +195,8 @@ class DeferredVectorFiles(DeferredFiles):
     def words(self) -> pa.Table:
         """Return the deleted rows in the form of `words_table`, by number of the file."""
         files = self._files
-        numbers = [_number(self._listed_by_path[path]) for path in files["path"].to_pylist()]
+        listed = map(self._listed_by_path.__getitem__, files["path"].to_pylist())
+        numbers = [_number(file.size_bytes, file.modified_ms) for file in listed]
         store, outside = self.scan.snapshot.store, self.scan.follows_outside
         return deleted_rows(store, numbers, files["deletionVector"].to_pylist(), outside, self.chunk_size)
 
@@ -216,12 +217,16 @@ class DeferredVectorFiles(DeferredFiles):
     def _listed_once(self) -> Mapping[str, ListedFile]:
         found: dict[str, ListedFile] = {}
         taken: set[int] = set()
+        # The time to try next for files of one size and time, because copies of a table have the same time.
+        next_ms: dict[tuple[int, int], int] = {}
         for path, file in zip(self._files["path"].to_pylist(), super().listed(self._files), strict=True):
-            distinct = file
-            while (number := _number(distinct)) in taken:
-                distinct = replace(distinct, modified_ms=distinct.modified_ms + 1)
+            key = file.size_bytes, file.modified_ms
+            modified_ms = next_ms.get(key, file.modified_ms)
+            while (number := _number(file.size_bytes, modified_ms)) in taken:
+                modified_ms += 1
             taken.add(number)
-            found[path] = distinct
+            next_ms[key] = modified_ms + 1
+            found[path] = ListedFile(file.place, file.size_bytes, modified_ms)
         return found
 
 
@@ -247,9 +252,9 @@ def numbered(frame: DataFrame) -> tuple[DataFrame, Column]:
     return frame, F.col(_NUMBER)
 
 
-def _number(file: ListedFile) -> int:
-    micros = file.modified_ms * 1000
-    return (file.size_bytes ^ micros ^ micros >> _SHIFT) & _MASK
+def _number(size_bytes: int, modified_ms: int) -> int:
+    micros = modified_ms * 1000
+    return (size_bytes ^ micros ^ micros >> _SHIFT) & _MASK
 
 
 def _renamed(predicate: Predicate, names: Mapping[tuple[str, ...], tuple[str, ...]]) -> Predicate:

@@ -45,6 +45,7 @@ from slackwater.spark.read.file_columns import (
     Constants,
     FileNumbers,
     are_by_url,
+    file_constants,
 )
 from slackwater.spark.read.pushdown_frame import narrowing_frame
 from slackwater.spark.read.row_addresses import (
@@ -220,6 +221,18 @@ class TableScan:
         return reduce(DataFrame.unionAll, parts)
 
     @cached_property
+    def _null_partitions(self) -> frozenset[str]:
+        """The NOT NULL partition columns with a null in a file. Other engines write an empty text, which is a null."""
+        never_null = [
+            c for name in self.snapshot.metadata.partition_columns if not (c := self._partition_field(name)).nullable
+        ]
+        if not never_null or self._not_null is NullabilityMode.NOWHERE:
+            return frozenset()
+        files = self.snapshot.live_files(["partitionValues"])
+        values = file_constants(files["partitionValues"], never_null, self.snapshot.column_mapping_mode, self.zone)
+        return frozenset(name for name, (_, each) in values.items() if each.null_count)
+
+    @cached_property
     def _has_vectors(self) -> bool:
         if not self.snapshot.configuration.supports("deletionVectors"):
             return False
@@ -230,6 +243,7 @@ class TableScan:
         mode, partition_columns = self.snapshot.column_mapping_mode, self.snapshot.metadata.partition_columns
         data = tuple(c for c in self.columns if c.name not in partition_columns and self._is_read(c))
         partitions = tuple(self._partition_field(name) for name in partition_columns)
+        partitions = tuple(replace(c, nullable=True) if c.name in self._null_partitions else c for c in partitions)
         typed = to_spark_schema(physical_schema(StructType(partitions), mode), not_null=self._not_null)
         files = kind(self, predicate, partitions, typed)
         source = self._source
