@@ -5,6 +5,9 @@ Checkpoint columns are read on first use, and shared by the snapshots of later v
 
 from __future__ import annotations
 
+import threading
+import weakref
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -20,12 +23,17 @@ from slackwater.storage.store import ObjectStore
 _KEY = ("path", "deletionVector")
 # Larger statistics are not cached, so that a snapshot in memory does not hold a large checkpoint's statistics.
 _CACHED_STATS_BYTES = 64 * 1024 * 1024
+# Cached columns of all checkpoints. Frames of Spark retain their snapshots until the JVM collects its garbage.
+_CACHED_BYTES = 512 * 1024 * 1024
 # Duplicates are searched among at most so many files. For larger tables the version checksum detects duplicates.
 _MOST_COMPARED = 50_000
 
 
 class CheckpointAdds:
-    """Columns of the `add` actions of one checkpoint, all rows, read on demand and cached."""
+    """Columns of the `add` actions of one checkpoint, all rows, read on demand and cached.
+
+    The least recently read checkpoints lose their cached columns if all cached columns of the process are large.
+    """
 
     def __init__(self, checkpoint: Checkpoint | None, store: ObjectStore) -> None:
         self._checkpoint = checkpoint
@@ -40,19 +48,30 @@ class CheckpointAdds:
         """
         if self._checkpoint is None:
             return pa.schema([ADD_SCHEMA.field(c) for c in columns if c in ADD_SCHEMA.names]).empty_table()
-        missing = [c for c in columns if c not in self._columns]
+        cached = dict(self._columns)
+        missing = [c for c in columns if c not in cached]
         fresh = self._checkpoint.read(self._store, "add", missing) if missing else None
         if fresh is not None and "path" in fresh.column_names and fresh.num_rows <= _MOST_COMPARED:
             self._validate_once(self._checkpoint, fresh["path"])
         table = {}
         for name in dict.fromkeys(c.split(".")[0] for c in columns):
-            if name in self._columns:
-                table[name] = self._columns[name]
+            if name in cached:
+                table[name] = cached[name]
             elif fresh is not None and name in fresh.column_names:
                 table[name] = fresh[name]
                 if name in ADD_SCHEMA.names and (name != "stats" or fresh[name].nbytes <= _CACHED_STATS_BYTES):
                     self._columns[name] = fresh[name]
+        _used.touch(self)
         return pa.table(table)
+
+    @property
+    def cached_bytes(self) -> int:
+        """The size of the cached columns in bytes."""
+        return sum(column.nbytes for column in list(self._columns.values()))
+
+    def release(self) -> None:
+        """Release the cached columns. They are read again on demand."""
+        self._columns = {}
 
     def removed_row_ids(self) -> pa.ChunkedArray:
         """Return the `baseRowId` of the checkpoint's `remove` actions, read once. Raises CorruptCheckpoint."""
@@ -74,6 +93,33 @@ class CheckpointAdds:
                 f"{self._store.root_url}: the checkpoint of version {checkpoint.version} names {twice.as_py()!r} "
                 "twice as a live file. Its rows would be read twice"
             )
+
+
+class _RecentlyUsed:
+    """The checkpoints with cached columns, the least recently read first."""
+
+    def __init__(self) -> None:
+        self._order: OrderedDict[int, weakref.ref[CheckpointAdds]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def touch(self, adds: CheckpointAdds) -> None:
+        """Move `adds` to the end, and release the first ones until all have `_CACHED_BYTES` or one is left."""
+        with self._lock:
+            self._order[id(adds)] = weakref.ref(adds)
+            self._order.move_to_end(id(adds))
+            alive = [(key, found) for key, ref in self._order.items() if (found := ref()) is not None]
+            self._order = OrderedDict((key, self._order[key]) for key, _ in alive)
+            sizes = [found.cached_bytes for _, found in alive]
+            total = sum(sizes)
+            for (key, found), size in zip(alive[:-1], sizes, strict=False):
+                if total <= _CACHED_BYTES:
+                    return
+                found.release()
+                del self._order[key]
+                total -= size
+
+
+_used = _RecentlyUsed()
 
 
 class LiveFiles:

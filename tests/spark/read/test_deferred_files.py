@@ -16,6 +16,9 @@ from pyspark.sql import functions as F
 
 import slackwater
 from slackwater import DeltaTable, errors
+from slackwater.log.table import Table
+from slackwater.scan.snapshot import Snapshot
+from slackwater.spark.jvm import file_index
 from slackwater.spark.read.deferred_files import DeferredFiles, DeferredVectorFiles
 from slackwater.spark.read.load import load
 from slackwater.spark.writer.save import save
@@ -74,7 +77,8 @@ def test_filters_above_other_operations_leave_files_out(
     spark: SparkSession, days: str, listed: list[int], case: str
 ) -> None:
     condition, files = CONDITIONS[case]
-    expected = sorted(row.id for row in load(spark, days).collect() if _matches(spark, row, condition))
+    local = spark.createDataFrame(load(spark, days).collect(), "id long, day date, n long")
+    expected = sorted(row.id for row in local.where(condition).collect())
     frame = load(spark, days)
     frame.createOrReplaceTempView("days_of_test")
     del listed[:]
@@ -87,10 +91,6 @@ def test_filters_above_other_operations_leave_files_out(
     for way in ways:
         assert sorted(row.id for row in way.collect()) == expected
     assert listed == [files] * len(ways)
-
-
-def _matches(spark: SparkSession, row: Any, condition: str) -> bool:
-    return spark.createDataFrame([row], "id long, day date, n long").where(condition).count() == 1
 
 
 PARTITIONS: dict[str, tuple[str, list[Any]]] = {
@@ -289,3 +289,15 @@ def test_first_rows_are_read_from_the_first_files(
     with pytest.raises(PySparkException):
         frame.limit(-1).count()
     assert frame.where("id > 10").limit(2).count() == 2
+
+
+def test_frames_that_nobody_uses_release_their_memory(
+    spark: SparkSession, days: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = Snapshot.open(Table.at(days)).state.newest.nbytes
+    monkeypatch.setattr(file_index, "_MOST_HELD_BYTES", 20 * held)
+    monkeypatch.setattr(file_index, "_tolerated_bytes", 20 * held)
+    before = len(file_index._alive)
+    for _ in range(400):
+        load(spark, days)
+    assert len(file_index._alive) - before < 300

@@ -1,1 +1,1 @@
-"""The JVM of a classic session: calls from the JVM into Python."""
+"""Python objects that the JVM of a classic session calls: a file index, local rows, and their errors."""

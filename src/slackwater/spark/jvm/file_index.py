@@ -7,6 +7,7 @@ Source: Spark's `FileIndex`, `HadoopFsRelation`, `FileSourceScanExec`.
 from __future__ import annotations
 
 import hashlib
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,6 +32,9 @@ _PATTERN = "java.util.regex.Pattern"
 _IS_ACCEPTED = "_slackwater_file_index"
 _ORDINAL = "__slackwater_partition"
 _ORDINAL_FIELD = spark_types.StructField(_ORDINAL, spark_types.IntegerType(), nullable=False)
+# Memory of this process in indexes that the JVM may not need any more.
+_MOST_HELD_BYTES = 1 << 29
+_tolerated_bytes = _MOST_HELD_BYTES
 # Files of one array of the JVM, so that the text of an array stays small.
 _MOST_AT_ONCE = 20_000
 
@@ -71,6 +75,11 @@ class FileListing(Protocol):
         ...
 
     @property
+    def held_bytes(self) -> int:
+        """The memory of this process that the listing holds."""
+        ...
+
+    @property
     def size_bytes(self) -> int:
         """The total size of the files, before the filters of a query."""
         ...
@@ -103,6 +112,7 @@ class PythonFileIndex:
     def __init__(self, spark: SparkSession, listing: FileListing) -> None:
         self.spark = spark
         self._listing = listing
+        _alive.add(self)
 
     @called_by_jvm
     def rootPaths(self) -> Any:
@@ -172,6 +182,24 @@ class PythonFileIndex:
         return hashlib.sha256(self._listing.identity.encode()).hexdigest()
 
 
+_alive: weakref.WeakSet[PythonFileIndex] = weakref.WeakSet()
+
+
+def _collect_garbage(spark: SparkSession) -> None:
+    """Let the JVM release indexes without plans, if they hold much memory of this process.
+
+    The JVM does not know this memory, so that its next collection can be hours away.
+    """
+    global _tolerated_bytes  # noqa: PLW0603  (one process has one memory)
+    held = sum(each._listing.held_bytes for each in list(_alive))
+    if held > _tolerated_bytes:
+        java_class(spark, "java.lang.System").gc()
+        # What stays has plans; the limit grows with it.
+        _tolerated_bytes = held + _MOST_HELD_BYTES
+    elif held < _tolerated_bytes - 2 * _MOST_HELD_BYTES:
+        _tolerated_bytes = held + _MOST_HELD_BYTES
+
+
 def accepts_file_indexes(spark: SparkSession) -> bool:
     """Return whether relations of `spark` can have a Python file index. Checked once per application."""
     if is_connect(spark):
@@ -220,6 +248,7 @@ def relation_of_index(
 ) -> Any:
     """Return a Parquet relation over `listing`, with the columns `schema` in the files."""
     accept_callbacks(spark)
+    _collect_garbage(spark)
     given = java_class(spark, "java.util.HashMap")()
     for key, value in options.items():
         given.put(key, value)

@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import stat
 import threading
-from collections.abc import Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -23,7 +24,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
 from slackwater.errors import DataFileNotFound, UnsupportedFeature
-from slackwater.predicate.predicate import And, Constant, Not, Or, Predicate, Unprunable
+from slackwater.predicate.predicate import And, Constant, IsNull, Not, Or, Predicate, Unprunable
 from slackwater.protocol.actions.partition_values import parse_partition_column
 from slackwater.protocol.actions.paths import is_absolute
 from slackwater.protocol.features.column_mapping import ID, physical_name, physical_schema
@@ -42,8 +43,7 @@ from slackwater.storage.existence import metas_of
 
 _NUMBER = "__slackwater_number"
 _SHIFT, _MASK = 21, (1 << 32) - 1
-# Files of a frame that a query's filters do not prune again.
-_FEW = 16
+_MOST_RESULTS = 8
 # A guess, to choose the size of chunks.
 _LEAST_BYTES_OF_A_ROW = 8
 
@@ -76,6 +76,30 @@ class DeferredScan(Protocol):
         ...
 
 
+class _RecentResults:
+    """The latest results, because Spark retains the index of a frame until the JVM collects its garbage."""
+
+    def __init__(self) -> None:
+        self._found: OrderedDict[str, Any] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: str, make: Callable[[], Any]) -> Any:
+        """Return the result of `make` for `key`."""
+        with self._lock:
+            if key in self._found:
+                self._found.move_to_end(key)
+                return self._found[key]
+        result = make()
+        with self._lock:
+            self._found[key] = result
+            while len(self._found) > _MOST_RESULTS:
+                self._found.popitem(last=False)
+        return result
+
+
+_recent = _RecentResults()
+
+
 @dataclass(frozen=True)
 class DeferredFiles:
     """The files of `scan` that may match `predicate`: those with a deletion vector, or those without one."""
@@ -98,15 +122,21 @@ class DeferredFiles:
     def size_bytes(self) -> int:
         return int(pc.sum(self._files["size"]).as_py() or 0)
 
-    @cached_property
+    @property
+    def held_bytes(self) -> int:
+        return int(self.scan.snapshot.state.newest.nbytes)
+
+    @property
     def _files(self) -> pa.Table:
-        return self._part(self.scan.files_for(self.predicate))
+        found: pa.Table = _recent.get(f"{self.identity} files", lambda: self._part(self.scan.files_for(self.predicate)))
+        return found
 
     def paths(self, filters: Sequence[Any]) -> pa.Table:
-        if self.predicate != Constant(True) and len(self._files) <= _FEW:
-            # Reading these files costs less than the statistics of all files.
+        known = _conjuncts(self.predicate)
+        more = [each for each in self._predicates(filters) for each in _conjuncts(each) if each not in known]
+        if all(_is_not_null(each) for each in more):
             return self._files
-        return self._part(self.scan.files_for(And((self.predicate, *self._predicates(filters)))))
+        return self._part(self.scan.files_for(And((self.predicate, *more))))
 
     def partitions(self, files: pa.Table) -> Partitions:
         mode = self.scan.snapshot.column_mapping_mode
@@ -211,10 +241,10 @@ class DeferredVectorFiles(DeferredFiles):
     @property
     def _listed_by_path(self) -> Mapping[str, ListedFile]:
         with self._lock:
-            return self._listed_once
+            found: Mapping[str, ListedFile] = _recent.get(f"{self.identity} listed", self._list_once)
+            return found
 
-    @cached_property
-    def _listed_once(self) -> Mapping[str, ListedFile]:
+    def _list_once(self) -> Mapping[str, ListedFile]:
         found: dict[str, ListedFile] = {}
         taken: set[int] = set()
         # The time to try next for files of one size and time, because copies of a table have the same time.
@@ -255,6 +285,19 @@ def numbered(frame: DataFrame) -> tuple[DataFrame, Column]:
 def _number(size_bytes: int, modified_ms: int) -> int:
     micros = modified_ms * 1000
     return (size_bytes ^ micros ^ micros >> _SHIFT) & _MASK
+
+
+def _conjuncts(predicate: Predicate) -> list[Predicate]:
+    if isinstance(predicate, And):
+        return [each for child in predicate.children for each in _conjuncts(child)]
+    return [predicate]
+
+
+def _is_not_null(predicate: Predicate) -> bool:
+    """Return whether `predicate` is a condition that Spark adds to each comparison of a column."""
+    return isinstance(predicate, Constant | Unprunable) or (
+        isinstance(predicate, Not) and isinstance(predicate.child, IsNull)
+    )
 
 
 def _renamed(predicate: Predicate, names: Mapping[tuple[str, ...], tuple[str, ...]]) -> Predicate:

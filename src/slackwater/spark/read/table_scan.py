@@ -6,6 +6,7 @@ Source: delta-protocol.md "Reader Requirements for Column Mapping", "… for Del
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
@@ -258,11 +259,15 @@ class TableScan:
         columns = [self._expression(c, mode, native, {}) for c in self.columns]
         return self._selected(frame, columns)
 
-    @property
+    @cached_property
     def identity(self) -> str:
         """Text that is equal for two scans exactly if they read the same version of the same table in the same way."""
-        snapshot = self.snapshot
-        version = f"{snapshot.metadata.id} {snapshot.version} {id(snapshot.table.branch)}"
+        snapshot, table = self.snapshot, self.snapshot.table
+        if table.branch is not None:
+            # Other changes of the transaction can have the same version.
+            return str(uuid.uuid4())
+        last = [(file.size_bytes, file.modified_ms) for file in snapshot.segment.commits[-1:]]
+        version = f"{snapshot.metadata.id} {snapshot.version} {last} {snapshot.segment.checkpoint}"
         return f"{type(self).__name__} {snapshot.store.root_url} {version} {self.zone} {self.rows_wanted}"
 
     def located(self, files: pa.Table, predicate: Predicate | None = None, in_order: bool = False) -> AddressedRows:
