@@ -96,27 +96,32 @@ class CheckpointAdds:
 
 
 class _RecentlyUsed:
-    """The checkpoints with cached columns, the least recently read first."""
+    """The checkpoints with cached columns and the sizes of the columns, the least recently read first."""
 
     def __init__(self) -> None:
-        self._order: OrderedDict[int, weakref.ref[CheckpointAdds]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._order: OrderedDict[int, tuple[weakref.ref[CheckpointAdds], int]] = OrderedDict()
+        self._total = 0
+        # Reentrant, because the garbage collector can call `_forget` within `touch`.
+        self._lock = threading.RLock()
 
     def touch(self, adds: CheckpointAdds) -> None:
         """Move `adds` to the end, and release the first ones until all have `_CACHED_BYTES` or one is left."""
+        key = id(adds)
         with self._lock:
-            self._order[id(adds)] = weakref.ref(adds)
-            self._order.move_to_end(id(adds))
-            alive = [(key, found) for key, ref in self._order.items() if (found := ref()) is not None]
-            self._order = OrderedDict((key, self._order[key]) for key, _ in alive)
-            sizes = [found.cached_bytes for _, found in alive]
-            total = sum(sizes)
-            for (key, found), size in zip(alive[:-1], sizes, strict=False):
-                if total <= _CACHED_BYTES:
-                    return
-                found.release()
-                del self._order[key]
-                total -= size
+            self._forget(key)
+            size = adds.cached_bytes
+            self._order[key] = weakref.ref(adds, lambda _: self._forget(key)), size
+            self._total += size
+            while self._total > _CACHED_BYTES and len(self._order) > 1:
+                oldest = next(iter(self._order))
+                found = self._order[oldest][0]()
+                self._forget(oldest)
+                if found is not None:
+                    found.release()
+
+    def _forget(self, key: int) -> None:
+        with self._lock:
+            self._total -= self._order.pop(key, (None, 0))[1]
 
 
 _used = _RecentlyUsed()

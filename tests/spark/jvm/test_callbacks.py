@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from slackwater import errors
+from slackwater.spark.jvm import callbacks
 from slackwater.spark.jvm.callbacks import accept_callbacks, called_by_jvm
 from slackwater.spark.session.classic_connect import java_class
 
@@ -50,6 +51,19 @@ def test_connections_of_ended_threads_are_closed(spark: SparkSession) -> None:
         time.sleep(0.05)
     assert task.calls == 100
     assert threading.active_count() <= before + 40
+
+
+def test_a_connection_that_is_closed_is_no_obstacle(spark: SparkSession) -> None:
+    accept_callbacks(spark)
+    task = _Task(spark)
+    for _ in range(40):
+        thread = java_class(spark, "java.lang.Thread")(task)
+        thread.start()
+        thread.join()
+        for each in list(callbacks._connections):
+            if each.is_ended:
+                each.connection.socket = None
+    assert task.calls == 40
 
 
 def test_the_error_of_a_call_is_raised_again_behind_causes_of_the_jvm(spark: SparkSession) -> None:

@@ -114,6 +114,6 @@ def test_a_clone_on_a_disk_of_a_table_that_spark_does_not_reach_is_read_by_arrow
     assert sorted(Snapshot.load(clone).to_arrow()["id"].to_pylist()) == [0, 1, 2, 4]
     reader = spark.read.format("delta").options(**options)
     with pytest.raises(UnsupportedFeature, match=r"has no file system for s3a://. Read the table with the option rows"):
-        reader.load(clone)
+        reader.load(clone).collect()
     rows = reader.option("rows", "arrow").load(clone).collect()
     assert sorted(row.id for row in rows) == [0, 1, 2, 4]

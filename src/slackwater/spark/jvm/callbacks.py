@@ -138,6 +138,13 @@ class _Connection:
     connection: Any
     java_thread: Any
 
+    def close(self) -> None:
+        """Close the connection, unless it is closed."""
+        found = self.connection.socket
+        with suppress(OSError):
+            if found is not None:
+                found.shutdown(socket.SHUT_RDWR)
+
     @property
     def is_ended(self) -> bool:
         from py4j.protocol import Py4JError
@@ -170,8 +177,7 @@ def _watch_connection(spark: SparkSession) -> None:
             _connections.remove(each)
         _connections.append(_Connection(connection, thread_class.currentThread()))
     for each in ended:
-        with suppress(OSError):
-            each.connection.socket.shutdown(socket.SHUT_RDWR)
+        each.close()
 
 
 def _is_due() -> bool:

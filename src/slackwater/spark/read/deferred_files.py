@@ -39,6 +39,7 @@ from slackwater.spark.read.file_columns import ROW
 from slackwater.spark.read.file_relations import not_a_file, without_bytes
 from slackwater.spark.session.settings import session_zone
 from slackwater.spark.storage.locations import DataLocations
+from slackwater.spark.storage.row_transport import require_known
 from slackwater.storage.existence import metas_of
 
 _NUMBER = "__slackwater_number"
@@ -162,7 +163,7 @@ class DeferredFiles:
         Raises:
             DataFileNotFound: If a file is missing.
             CorruptTable: If a path is not a file, or a file is empty.
-            UnsupportedFeature: If Hadoop cannot open a path.
+            UnsupportedFeature: If Hadoop cannot open a path, or Spark has no file system for a path.
         """
         locations, snapshot = self.scan.locations, self.scan.snapshot
         paths = locations.relatives(files["path"].to_pylist())
@@ -171,6 +172,8 @@ class DeferredFiles:
                 f"{path}: Hadoop, the file reader of Spark, cannot open a path with a colon and one of {{ }} [ ] * ? "
                 "\\. Move the table's directory to a path without these characters"
             )
+        outside = (locations.place(path) for path in paths if is_absolute(path))
+        require_known(self.scan.spark, locations.store.root_url, outside)
         found = [_on_disk(self.scan, path) for path in paths] if locations.is_local else _in_store(self.scan, paths)
         if snapshot.column_mapping_mode == ID:
             field_ids.require_field_ids(snapshot.store, paths)
