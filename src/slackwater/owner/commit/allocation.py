@@ -61,9 +61,10 @@ from slackwater.owner.state.shared_clock import SharedTime, begin_allocation, ra
 _INSERT_COMMIT = sa.insert(commits)
 _OF_TABLES: sa.BindParameter[Any] = sa.bindparam("table_ids", expanding=True)
 _KEPT_FROM_OTHERS = sa.union_all(
-    sa.select(lock_rows.c.table_id, sa.literal_column("'locked'").label("how")).where(
-        lock_rows.c.table_id.in_(_OF_TABLES)
-    ),
+    # Each transaction with locks has a row for the whole table.
+    sa.select(lock_rows.c.table_id, sa.literal_column("'locked'").label("how"))
+    .where(lock_rows.c.table_id.in_(_OF_TABLES), lock_rows.c.granule == "")
+    .distinct(),
     sa.select(promise_rows.c.table_id, sa.literal_column("'promised'")).where(promise_rows.c.table_id.in_(_OF_TABLES)),
 )
 _NEXT_COMMIT = sa.select(commits.c.timestamp_ms).where(

@@ -136,10 +136,13 @@ locks = Table(
     # Position in the queue of waiting transactions.
     Column("place", BigInteger, nullable=False),
     Column("started_ms", BigInteger, nullable=False),
+    # Lease of the transaction, in its rows of whole tables only.
     Column("holder", String(255), nullable=False),
     Column("until_ms", BigInteger, nullable=False),
 )
-Index("locks_by_transaction", locks.c.txn_id)
+Index("locks_by_transaction", locks.c.txn_id, locks.c.granule)
+_WAITS = text("wanted <> ''")
+Index("locks_waiting", locks.c.txn_id, sqlite_where=_WAITS, postgresql_where=_WAITS)
 
 # Timestamp reservations in the tables declared for writing.
 promises = Table(

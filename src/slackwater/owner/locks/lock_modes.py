@@ -43,6 +43,11 @@ def are_compatible(one: LockMode, other: LockMode) -> bool:
     return other in _COMPATIBLE[one]
 
 
+def compatible_with_all(modes: Iterable[LockMode]) -> frozenset[LockMode]:
+    """Return the modes compatible with each of `modes`."""
+    return frozenset(LockMode).intersection(*(_COMPATIBLE[mode] for mode in modes))
+
+
 def join(one: LockMode | None, other: LockMode) -> LockMode:
     """Return the weakest mode with the rights of both. None has no rights."""
     return other if one is None else _OF_RIGHTS[_RIGHTS[one] | _RIGHTS[other]]

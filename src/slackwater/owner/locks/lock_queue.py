@@ -31,12 +31,15 @@ from slackwater.owner.locks.lock_modes import LockMode, are_compatible, covers, 
 from slackwater.owner.locks.lock_table import (
     ENDED,
     GAVE_WAY,
+    IS_TABLE,
+    IS_WAITING,
     Lock,
     contested,
     is_due,
+    own_rows,
+    own_tables,
     record,
-    rows_of,
-    rows_on,
+    rivals,
     states,
     strip,
     take_over,
@@ -49,12 +52,11 @@ PREPARED = "a prepared transaction"
 _MAX_ID_CHARS = 36
 _FOR_GOOD_MS = 2**62
 _OF_TXN = locks.c.txn_id == sa.bindparam("of_txn")
-_IS_WAITING = locks.c.wanted.in_([mode.value for mode in LockMode])
 _ANY_OWN = sa.select(locks.c.txn_id).where(_OF_TXN).limit(1)
-_RENEW = sa.update(locks).where(_OF_TXN).values(until_ms=sa.bindparam("new_until_ms"))
+_RENEW = sa.update(locks).where(_OF_TXN, IS_TABLE).values(until_ms=sa.bindparam("new_until_ms"))
+_WITHDRAW_NEW = sa.delete(locks).where(_OF_TXN, locks.c.held == "", IS_WAITING)
+_WITHDRAW_MORE = sa.update(locks).where(_OF_TXN, IS_WAITING).values(wanted="")
 _RELEASE = sa.delete(locks).where(locks.c.txn_id.in_(sa.bindparam("txn_ids", expanding=True)))
-_WITHDRAW_NEW = sa.delete(locks).where(_OF_TXN, locks.c.held == "", _IS_WAITING)
-_WITHDRAW_MORE = sa.update(locks).where(_OF_TXN, _IS_WAITING).values(wanted="")
 # Serializes waiting requests, because two concurrent requests could otherwise close a deadlock cycle unnoticed.
 _RIGHT_TO_WAIT = sa.text("SELECT pg_advisory_xact_lock(7303015)")
 
@@ -118,16 +120,15 @@ def acquire(
         InvalidArgument: If the transaction id is empty or too long, or if a granule is too long.
     """
     _require_valid(request)
-    asked = modes_for(request.items, LockMode.EXCLUSIVE if request.is_exclusive else LockMode.SHARED)
+    asked = _modes_asked(request)
     _lock_tables(connection, {item.table_id for item in asked})
     judge = LeaseJudge(now_ms, cache(is_dead))
     may_wait = connection.dialect.name == "sqlite"
     while True:
-        rows = rows_on(connection, asked, request.txn_id)
-        own = {lock.item: lock for lock in rows if lock.txn_id == request.txn_id}
+        own, missing, others = _situation(connection, request.txn_id, asked)
         require_unmarked(request.txn_id, own.values())
-        wishes = _wishes(request, asked, own, rows, holder, until_ms)
-        blockers = _blockers(wishes, rows)
+        wishes = _wishes(request, missing, own, others, holder, until_ms)
+        blockers = _blockers(wishes, others)
         ended = {lock.txn_id for lock, _ in blockers if judge.has_ended(lock)}
         if ended:
             for txn_id in sorted(ended):
@@ -137,7 +138,7 @@ def acquire(
             connection.execute(_RIGHT_TO_WAIT)
             may_wait = True
             continue
-        if own and states(rows_of(connection, request.txn_id)) != states(own.values()):
+        if own and not _are_current(connection, request.txn_id, own):
             continue
         if not blockers:
             granted = [replace(wish, held=wish.wanted, wanted=None) for wish in wishes]
@@ -153,8 +154,8 @@ def acquire(
 
 def blockers_of(connection: Connection, request: LockRequest) -> frozenset[tuple[str, ...]]:
     """Return the lock state relevant for `acquire`, for comparisons."""
-    asked = modes_for(request.items, LockMode.SHARED)
-    return states(rows_on(connection, asked, request.txn_id))
+    own, _, others = _situation(connection, request.txn_id, _modes_asked(request))
+    return states([*own.values(), *others])
 
 
 def withdraw(connection: Connection, txn_id: str) -> None:
@@ -188,10 +189,10 @@ def renew(connection: Connection, txn_id: str, until_ms: int, now_ms: int) -> bo
 
     False if it has no locks, or lost them after an expired lease or a deadlock.
     """
-    own = rows_of(connection, txn_id)
-    if not own or any(lock.mark for lock in own):
+    leases = own_tables(connection, txn_id)
+    if not leases or any(lock.mark for lock in leases):
         return False
-    if is_due(own, now_ms, until_ms):
+    if is_due(leases, now_ms, until_ms):
         connection.execute(_RENEW, {"of_txn": txn_id, "new_until_ms": until_ms})
     return True
 
@@ -210,9 +211,8 @@ def conflicting_lock(
     released.
     """
     needed = joined(modes_for(reads, LockMode.SHARED), modes_for(writes, LockMode.EXCLUSIVE))
-    held = rows_on(connection, needed, txn_id or "", only_held=True)
     judge = LeaseJudge(now_ms, cache(is_dead))
-    for lock in sorted(held, key=lambda found: (found.txn_id, found.item.granule)):
+    for lock in sorted(rivals(connection, txn_id or "", needed), key=lambda found: (found.txn_id, found.item.granule)):
         mode = needed.get(lock.item)
         if mode is None or lock.held is None or are_compatible(mode, lock.held):
             continue
@@ -232,6 +232,10 @@ def _require_valid(request: LockRequest) -> None:
             )
 
 
+def _modes_asked(request: LockRequest) -> dict[Item, LockMode]:
+    return modes_for(request.items, LockMode.EXCLUSIVE if request.is_exclusive else LockMode.SHARED)
+
+
 def _lock_tables(connection: Connection, table_ids: Collection[str]) -> None:
     rows = locked_tables(connection, table_ids)
     for table_id in sorted(table_ids):
@@ -240,30 +244,47 @@ def _lock_tables(connection: Connection, table_ids: Collection[str]) -> None:
             raise TableNotFound(f"the commit owner has no table {table_id}, so it cannot be locked")
 
 
-def _wishes(
-    request: LockRequest,
-    asked: Mapping[Item, LockMode],
-    own: Mapping[Item, Lock],
-    rows: Sequence[Lock],
-    holder: str,
-    until_ms: int,
-) -> list[Lock]:
-    """Return the missing locks of the transaction."""
+def _situation(
+    connection: Connection, txn_id: str, asked: Mapping[Item, LockMode]
+) -> tuple[dict[Item, Lock], dict[Item, LockMode], list[Lock]]:
+    """Return rows of the transaction, its missing locks, and the rows of other transactions able to block these."""
+    own = own_rows(connection, txn_id, asked)
     held = {item: lock.held for item, lock in own.items()}
-    places = [lock.place for lock in own.values() if lock.wanted]
-    place = min(places) if places else 1 + max((lock.place for lock in rows), default=0)
-    wishes = []
+    missing = {}
     for item, mode in asked.items():
         target = join(held.get(item), mode)
         table = Item(item.table_id, WHOLE)
         is_covered = item != table and covers(join(held.get(table), asked[table]), target)
         if target is not held.get(item) and not is_covered:
-            wishes.append(
-                Lock(
-                    item, request.txn_id, held.get(item), target, "", place, request.started_ms, holder, until_ms
-                )
-            )  # fmt: skip
-    return wishes
+            missing[item] = target
+    return own, missing, rivals(connection, txn_id, missing)
+
+
+def _are_current(connection: Connection, txn_id: str, own: Mapping[Item, Lock]) -> bool:
+    """Return whether the transaction still has the rows `own`, and lock its rows on tables.
+
+    A loss of locks changes a row on a table.
+    """
+    read = [lock for lock in own.values() if lock.item.granule == WHOLE]
+    return states(own_tables(connection, txn_id)) == states(read)
+
+
+def _wishes(
+    request: LockRequest,
+    missing: Mapping[Item, LockMode],
+    own: Mapping[Item, Lock],
+    others: Sequence[Lock],
+    holder: str,
+    until_ms: int,
+) -> list[Lock]:
+    """Return the requests for the missing locks, at their place in the queue."""
+    places = [lock.place for lock in own.values() if lock.wanted]
+    place = min(places) if places else 1 + max((lock.place for lock in (*own.values(), *others)), default=0)
+    held = {item: lock.held for item, lock in own.items()}
+    return [
+        Lock(item, request.txn_id, held.get(item), target, "", place, request.started_ms, holder, until_ms)
+        for item, target in missing.items()
+    ]
 
 
 def _blockers(wishes: Sequence[Lock], rows: Sequence[Lock]) -> list[tuple[Lock, BlockingLock]]:

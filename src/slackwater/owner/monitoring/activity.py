@@ -36,7 +36,7 @@ from slackwater.owner.database.schema import (
     transactions,
 )
 from slackwater.owner.locks.deadlock_detection import IsDead, short_id
-from slackwater.owner.locks.lock_table import Lock
+from slackwater.owner.locks.lock_table import LOCKS, Lock
 from slackwater.owner.state.clock import OwnerClock, is_dead
 from slackwater.owner.state.log_head import OPEN, RATIFIED
 from slackwater.owner.state.shared_clock import read_clock
@@ -45,7 +45,7 @@ from slackwater.owner.state.shared_clock import read_clock
 _MOST_READ = 20 * MOST_SHOWN
 _OPEN = sa.select(transactions).where(transactions.c.state != RATIFIED).limit(_MOST_READ)
 _COMMITTING = sa.select(commits).where(commits.c.state != RATIFIED).limit(_MOST_READ)
-_LOCKS = sa.select(locks).order_by(locks.c.started_ms, locks.c.txn_id, locks.c.place).limit(_MOST_READ)
+_LOCKS = LOCKS.order_by(locks.c.started_ms, locks.c.txn_id, locks.c.place).limit(_MOST_READ)
 _PROMISES = sa.select(promises).order_by(promises.c.timestamp_ms).limit(_MOST_READ)
 _PREPARED = sa.select(prepared.c.txn_id, prepared.c.low_ms, prepared.c.high_ms, prepared.c.voted_ms).limit(_MOST_READ)
 _OPENERS = sa.select(openers).where(openers.c.txn_id.in_(sa.bindparam("txn_ids", expanding=True)))
