@@ -165,3 +165,28 @@ def test_a_new_directory_is_synced_into_the_one_above_it(tmp_path: Path, monkeyp
     assert synced[:2] == [str(tmp_path), str(tmp_path / "t")]
     assert Path(synced[2]).name.startswith(".slackwater-")
     assert synced[3] == str(tmp_path / "t" / "_delta_log")
+
+
+@pytest.mark.parametrize("most", [1, 3, 1000])
+def test_an_object_is_read_whole_if_the_system_returns_fewer_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    content = b"0123456789"
+    (tmp_path / "a").write_bytes(content)
+    (tmp_path / "empty").write_bytes(b"")
+    read = os.read
+    monkeypatch.setattr(os, "read", lambda descriptor, length: read(descriptor, min(length, most)))
+    assert open_store(tmp_path).read_many(["a", "empty"]) == [content, b""]
+
+
+def test_an_object_that_grows_during_a_read_is_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a").write_bytes(b"0123456789")
+    found = os.fstat
+
+    def before_growth(descriptor: int) -> os.stat_result:
+        values = list(found(descriptor))
+        values[stat.ST_SIZE] = 4
+        return os.stat_result(values)
+
+    monkeypatch.setattr(os, "fstat", before_growth)
+    assert open_store(tmp_path).read("a") == b"0123456789"

@@ -34,6 +34,7 @@ from slackwater.storage.store import (
 
 _STAGED_SUFFIX = ".tmp"
 _COPY_BYTES = 1 << 20
+_READ_ONLY = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 _MOST_DIRECTORIES = 20
 T = TypeVar("T")
 
@@ -80,8 +81,7 @@ class LocalObjectStore:
     def read(self, path: str) -> bytes:
         # Paths are strings and errors are translated late, because for many small files both cost more than the read.
         try:
-            with _opened(f"{self._root}/{checked_path(path)}", buffering=0) as file:
-                return file.read()
+            return _content(f"{self._root}/{checked_path(path)}")
         except OSError as error:
             with self._explained("read", path):
                 raise error from None
@@ -227,10 +227,32 @@ def _walk(directory: Path, prefix: str, start_after: str, recursive: bool) -> It
                     yield path, entry.stat()
 
 
-def _opened(target: str | Path, buffering: int = -1) -> BinaryIO:
+def _content(target: str) -> bytes:
+    """Return the bytes of the regular file at `target`. Raises OSError, also for a pipe.
+
+    Uses system calls, because for a small file a Python file object doubles the time.
+    """
+    descriptor = _open_without_waiting(target, _READ_ONLY)
+    try:
+        found = os.fstat(descriptor)
+        _require_regular(found)
+        # One more byte than expected: fewer bytes than requested mean the end of the file.
+        data = os.read(descriptor, found.st_size + 1)
+        if len(data) == found.st_size:
+            return data
+        chunks = [data]
+        while data:
+            data = os.read(descriptor, _COPY_BYTES)
+            chunks.append(data)
+        return b"".join(chunks)
+    finally:
+        os.close(descriptor)
+
+
+def _opened(target: str | Path) -> BinaryIO:
     """Open the regular file at `target`. Raises OSError, also for a pipe, because an open of a pipe may block."""
     # The caller closes the file.
-    file: BinaryIO = open(target, "rb", buffering, opener=_open_without_waiting)  # noqa: SIM115
+    file: BinaryIO = open(target, "rb", opener=_open_without_waiting)  # noqa: SIM115
     try:
         _require_regular(os.fstat(file.fileno()))
     except BaseException:
