@@ -6,15 +6,14 @@ Source: delta-protocol.md "Action Reconciliation".
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
-from slackwater.errors import CorruptCheckpoint, CorruptLog, ObjectNotFound
+from slackwater.errors import CorruptCheckpoint, CorruptLog
+from slackwater.log.commit_reader import Commit, CommitReader
 from slackwater.log.files.bulk_commit import BulkActions, small_actions
 from slackwater.log.files.checkpoint import Checkpoint, open_checkpoint
 from slackwater.log.files.commits import ParsedCommit
@@ -25,16 +24,12 @@ from slackwater.log.files.file_actions import (
     not_among,
     select_rows,
 )
-from slackwater.log.files.managed_log import read_commits
-from slackwater.log.files.reconciliation import STATEFUL, reconcile
 from slackwater.log.files.segment import CheckpointFiles, CommitFile, LogSegment
 from slackwater.protocol.actions.actions import (
     DomainMetadata,
     Metadata,
     Protocol,
     SetTransaction,
-    parse_actions,
-    parse_commit,
 )
 from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.features.table_features import validate_readable
@@ -85,15 +80,13 @@ class _Draft:
         return before.changed(self.protocol, self.metadata)
 
 
-_log = logging.getLogger(__name__)
-
 # Bounds the number of chunks after many single-commit updates.
 _MOST_CHUNKS = 64
 
 # Small actions and their key field. A checkpoint has one action per key; an empty key field means one action in all.
 _SMALL = {"protocol": "", "metaData": "", "txn": "appId", "domainMetadata": "domain"}
 
-_Commits = Sequence[tuple[int, str, Sequence[Mapping[str, Any]]]]
+_Commits = Sequence[Commit]
 
 
 def replay(segment: LogSegment, store: ObjectStore) -> tuple[LogSegment, LogState]:
@@ -103,17 +96,17 @@ def replay(segment: LogSegment, store: ObjectStore) -> tuple[LogSegment, LogStat
     checked first, before any other action is used. Raises UnsupportedFeature, and CorruptCheckpoint or CorruptLog with
     the name of the file. Source: delta-protocol.md "Action Reconciliation".
     """
-    commits, unreadable, files = _read_commits(store, segment.commits)
-    passed = _pass_gate(commits, store)
+    read = CommitReader(store, segment.commits)
+    passed = _pass_gate(read.small, store)
     draft = _Draft()
     checkpoint = None
     if segment.checkpoint is not None:
         checkpoint = _inherit(draft, segment.checkpoint, store, passed)
-    if unreadable is not None:
-        raise unreadable
-    _apply(draft, commits)
-    state = _finish(draft, store, segment.version, checkpoint, _newest_per_file(commits))
-    return replace(segment, commits=files), state
+    if read.unreadable is not None:
+        raise read.unreadable
+    _apply(draft, read.small)
+    state = _finish(draft, store, segment.version, checkpoint, read.newest_files())
+    return replace(segment, commits=tuple(read.used)), state
 
 
 def advance(state: LogState, commits: Sequence[CommitFile], store: ObjectStore) -> LogState:
@@ -121,11 +114,11 @@ def advance(state: LogState, commits: Sequence[CommitFile], store: ObjectStore) 
 
     Raises as `replay` does.
     """
-    read, unreadable, _ = _read_commits(store, commits)
-    _pass_gate(read, store)
-    if unreadable is not None:
-        raise unreadable
-    return _advance(state, read, store)
+    read = CommitReader(store, commits)
+    _pass_gate(read.small, store)
+    if read.unreadable is not None:
+        raise read.unreadable
+    return _advance(state, read.small, read.newest_files, store)
 
 
 def replay_first(commit: ParsedCommit, store: ObjectStore) -> LogState:
@@ -141,91 +134,19 @@ def advance_by(state: LogState, commits: Sequence[ParsedCommit], store: ObjectSt
     """Return `state` moved forward by parsed `commits`, see `advance`."""
     read = [(commit.version, commit.where, commit.actions) for commit in commits]
     _pass_gate(read, store)
-    return _advance(state, read, store)
+    return _advance(state, read, lambda: _newest_per_file(read), store)
 
 
-def _advance(state: LogState, commits: _Commits, store: ObjectStore) -> LogState:
+def _advance(state: LogState, commits: _Commits, newest_files: Callable[[], pa.Table], store: ObjectStore) -> LogState:
     draft = _Draft(
         state.protocol, state.metadata, dict(state.transactions), dict(state.domains), state.last_commit_info
     )
     _apply(draft, commits)
-    fresh = _newest_per_file(commits)
+    fresh = newest_files()
     newest = pa.concat_tables([select_rows(state.newest, not_among(state.newest, fresh)), fresh])
     if newest["path"].num_chunks > _MOST_CHUNKS:
         newest = newest.combine_chunks()
     return _finish(draft, store, commits[-1][0], state.checkpoint, newest, state.configuration)
-
-
-def _read_commits(
-    store: ObjectStore, files: Sequence[CommitFile]
-) -> tuple[_Commits, CorruptLog | None, tuple[CommitFile, ...]]:
-    """Return the commits, the error of an unreadable commit (None if all are readable), and the files used.
-
-    An unreadable commit contributes only its protocol actions. The protocol check must see them first, because an
-    unsupported protocol explains the unreadable rest.
-    """
-    try:
-        contents = read_commits(store, files)
-    except ObjectNotFound as error:
-        single = tuple(commit for file in files for commit in file.stands_for or (file,))
-        if len(single) > len(files):
-            # Log cleanup deletes compactions before their commits, so the commits may still exist.
-            return _read_commits(store, single)
-        raise CorruptLog(f"{store.root_url}: a listed commit does not exist any more: {error}") from error
-    commits: list[tuple[int, str, Sequence[Mapping[str, Any]]]] = []
-    used: list[CommitFile] = []
-    unreadable: CorruptLog | None = None
-    for file, data in zip(files, contents, strict=True):
-        where = f"{store.root_url}/{file.path}"
-        try:
-            actions: list[Mapping[str, Any]] = [*(_compacted if file.compacted else parse_commit)(data, where)]
-        except CorruptLog as error:
-            if file.stands_for:
-                _log.warning("ignoring a log compaction and reading its commits instead: %s", error)
-                singles, problem, _ = _read_commits(store, file.stands_for)
-                commits += singles
-                used += file.stands_for
-                unreadable = unreadable or problem
-                continue
-            unreadable = unreadable or error
-            actions = [*_protocols(data, where)]
-        commits.append((file.end_version, where, actions))
-        used.append(file)
-    return commits, unreadable, tuple(used)
-
-
-def _compacted(data: bytes, where: str) -> list[dict[str, Any]]:
-    """Return the actions of a compaction.
-
-    Raises CorruptLog for a truncated file without actions, and for two actions of one key: a compaction has no order.
-    """
-    actions = parse_actions(data, where)
-    if not actions:
-        raise CorruptLog(
-            f"{where}: a compaction must hold an action, but the file has none. It was not written completely"
-        )
-    stateful = [action for action in actions if next(iter(action), None) in STATEFUL]
-    try:
-        reconciled = reconcile(stateful)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise CorruptLog(f"{where}: an action lacks a key field: {error!r}") from error
-    if len(reconciled) < len(stateful):
-        kept = set(map(id, reconciled))
-        twice = next(action for action in stateful if id(action) not in kept)
-        raise CorruptLog(
-            f"{where}: a compaction must hold at most one action of each file, application and domain. Another action "
-            f"contradicts {str(twice)[:200]}"
-        )
-    return actions
-
-
-def _protocols(data: bytes, where: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    for line in data.split(b"\n"):
-        if b'"protocol"' in line:
-            with suppress(CorruptLog):
-                found += [action for action in parse_actions(line, where) if "protocol" in action]
-    return found
 
 
 def _pass_gate(commits: _Commits, store: ObjectStore) -> bool:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
-from pathlib import PurePosixPath
 
 from slackwater.errors import MissingCommit, StorageError, TableNotFound, VersionNotFound
 from slackwater.log.files.last_checkpoint import LastCheckpoint, read_last_checkpoint
@@ -252,7 +251,7 @@ def _list_once(store: ObjectStore, start_version: int) -> LogListing:
     checkpoint_files: list[tuple[LogFile, ObjectMeta]] = []
     checksums: set[int] = set()
     for meta in store.list_from(LOG, start_after):
-        file = parse_log_file(PurePosixPath(meta.path).name)
+        file = parse_log_file(meta.path.rpartition("/")[2])
         if file is None:
             continue
         if file.kind is LogFileKind.COMMIT:
