@@ -3,6 +3,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.errors import CorruptLog, CorruptTable, InvalidArgument, TimestampOutOfRange, VersionNotFound
+from slackwater.log.checkpoints.write_checkpoint import write_checkpoint
 from slackwater.log.files.segment import list_log
 from slackwater.log.history import CommitHistory, format_ms, to_ms
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.protocol.actions.actions import NO_COLUMNS, Metadata, Protocol
+from slackwater.protocol.actions.file_names import commit_path
 from slackwater.protocol.features.table_configuration import TableConfiguration
+from slackwater.storage.store import ObjectMeta
 from tests.examples import examples
 from tests.html.well_formed import words
 from tests.log.tables import DEFAULT, SpyStore, TableLog, add, commit_info, metadata, protocol
@@ -249,6 +253,29 @@ def test_only_a_few_commits_are_opened_to_find_a_time_among_many(offset: int) ->
     store, history = _spied_history(256)
     assert history.version_at(T + offset, allow_after_last_commit=True) == min(offset // 10, 255)
     assert len(store.reads) <= 9
+
+
+@pytest.mark.parametrize("hint", [False, True])
+def test_time_travel_lists_the_log_once_and_reads_later_commits_once(hint: bool) -> None:
+    log = _with_stamps([T + 10 * v for v in range(20)])
+    if hint:
+        write_checkpoint(log.load(10), T)
+        log.hint(10)
+    listed: list[str] = []
+
+    class ListingStore(SpyStore):
+        def list_from(self, prefix: str, start_after: str = "", recursive: bool = False) -> list[ObjectMeta]:
+            listed.append(start_after)
+            return self._store.list_from(prefix, start_after, recursive)
+
+    store = ListingStore(log.store)
+    assert LogSnapshot.open(store, timestamp=T + 55).version == 5
+    # With a hint, the log before the checkpoint is listed for the search.
+    assert listed == ([f"_delta_log/{10:020d}", ""] if hint else [""])
+    counted = Counter(store.reads)
+    assert all(counted[commit_path(version)] <= 3 for version in range(6))
+    searched = sum(counted[commit_path(version)] for version in range(6, 20))
+    assert searched <= 14 + 5
 
 
 def test_each_commit_is_read_once_for_its_entry() -> None:

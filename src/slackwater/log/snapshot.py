@@ -26,12 +26,13 @@ from slackwater.errors import (
 )
 from slackwater.log.files.commits import ParsedCommit
 from slackwater.log.files.file_actions import ADD_SCHEMA, file_keys
-from slackwater.log.files.segment import CheckpointFiles, CommitFile, LogSegment, load_segment
+from slackwater.log.files.segment import CheckpointFiles, CommitFile, LogListing, LogSegment, load_segment
 from slackwater.log.files.version_checksum import VersionChecksum, contradiction, read_version_checksum
 from slackwater.log.history import CommitHistory, after_last_commit_allowed, to_ms
 from slackwater.log.live_files import CheckpointAdds, LiveFiles, live_tombstones
 from slackwater.log.replay import LogState, advance, advance_by, replay, replay_first
 from slackwater.log.table import Table
+from slackwater.owner.api.owner_registry import OwnedTable
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from slackwater.protocol.actions.file_names import LOG, crc_name
 from slackwater.protocol.features.column_mapping import data_columns
@@ -103,9 +104,14 @@ class LogSnapshot:
             table = Table(table)
         if table.branch is not None and version is None and timestamp is None:
             return table.branch.newest  # type: ignore[no-any-return]
+        list_log = table.list_log
         if timestamp is not None:
-            version = cls.open(table).history().version_at(to_ms(timestamp), allow_after_last_commit)
-        segment, state, _ = _load(table, version, frozenset())
+            list_log = _SharedListing(table).list_log
+            branch = table.branch
+            newest = branch.newest.configuration if branch else _load(table, None, list_log=list_log)[1].configuration
+            history = CommitHistory(table.store, list_log(0), newest)
+            version = history.version_at(to_ms(timestamp), allow_after_last_commit)
+        segment, state, _ = _load(table, version, list_log=list_log)
         return cls(table, segment, state, CheckpointAdds(state.checkpoint, table.store))
 
     def update(self) -> Self:
@@ -376,12 +382,36 @@ _Loaded = tuple[LogSegment, LogState, frozenset[CheckpointFiles]]
 _MOST_DAMAGED = 1_000
 
 
-def _load(table: Table, version: int | None, without: frozenset[CheckpointFiles]) -> _Loaded:
+class _SharedListing:
+    """Lists the log of a table once for the reads of one call, and again if the table has another owner since."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._start_version = 0
+        self._listing: LogListing | None = None
+        self._owned: OwnedTable | None = None
+
+    def list_log(self, start_version: int = 0) -> LogListing:
+        """Return a listing from `start_version` on, or from an earlier version on."""
+        owned = self._table.owned
+        if self._listing is None or start_version < self._start_version or owned is not self._owned:
+            self._listing = self._table.list_log(start_version)
+            self._start_version, self._owned = start_version, self._table.owned
+        return self._listing
+
+
+def _load(
+    table: Table,
+    version: int | None,
+    without: frozenset[CheckpointFiles] = frozenset(),
+    list_log: Callable[[int], LogListing] | None = None,
+) -> _Loaded:
     """Return the segment and the state of `version`, and the excluded checkpoints: `without` and damaged ones."""
+    list_log = list_log or table.list_log
     damage: list[CorruptCheckpoint] = []
     while True:
         try:
-            segment = load_segment(table.store, version, without, table.list_log)
+            segment = load_segment(table.store, version, without, list_log)
         except VersionNotFound as missing:
             if damage:
                 raise _too_short(damage[-1]) from missing
@@ -403,7 +433,7 @@ def _load(table: Table, version: int | None, without: frozenset[CheckpointFiles]
             damage.append(error)
             continue
         if table.find_owner(state.configuration):
-            continued = _continued(table, version, without, segment, state)
+            continued = _continued(table, version, without, segment, state, list_log)
             if continued is None:
                 continue
             segment, state = continued
@@ -413,10 +443,15 @@ def _load(table: Table, version: int | None, without: frozenset[CheckpointFiles]
 
 
 def _continued(
-    table: Table, version: int | None, without: frozenset[CheckpointFiles], segment: LogSegment, state: LogState
+    table: Table,
+    version: int | None,
+    without: frozenset[CheckpointFiles],
+    segment: LogSegment,
+    state: LogState,
+    list_log: Callable[[int], LogListing],
 ) -> tuple[LogSegment, LogState] | None:
     """Return the segment and the state extended by the owner's commits, None if the files already read have changed."""
-    whole = load_segment(table.store, version, without, table.list_log)
+    whole = load_segment(table.store, version, without, list_log)
     count = len(segment.commits)
     if whole.checkpoint != segment.checkpoint or _contents(whole.commits[:count]) != _contents(segment.commits):
         return None
@@ -429,7 +464,7 @@ def _contents(commits: Sequence[CommitFile]) -> list[tuple[int, int, int]]:
 
 def _finds_owner(table: Table) -> bool:
     """Return whether the newest backfilled version names an owner. The owner may have more commits."""
-    _load(table, None, frozenset())
+    _load(table, None)
     return table.owned is not None
 
 
