@@ -22,7 +22,7 @@ from tests.cli.commands import (
     run,
     usage_error,
 )
-from tests.log.tables import TableLog, add, commit_info
+from tests.log.tables import TableLog, add, commit_info, remove
 
 NOUNS = ("history", "detail", "files", "schema")
 PROGRAM = [sys.executable, "-m", "slackwater"]
@@ -263,6 +263,27 @@ def test_the_command_line_loads_no_spark_and_nothing_that_one_command_alone_need
     code = f"import slackwater.cli.main, sys; print([name for name in {others} if name in sys.modules])"
     program = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert program.stdout == "[]\n"
+
+
+# Modules with an import that takes longer than a read of a small log.
+HEAVY = (
+    "pandas", "pyarrow.compute", "pyarrow.parquet", "ssl", "html.entities", "sqlglot", "sqlalchemy", "duckdb",
+    "obstore", "httpx", "pydantic", "slackwater.data_files", "slackwater.stats", "slackwater.html.components",
+    "slackwater.owner.api.commit_owner", "slackwater.protocol.features.protocol_upgrade",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("load", ["path", "path, version=1", "path, timestamp='2200-01-01', strict=False"])
+def test_a_snapshot_of_a_small_log_loads_no_heavy_module(load: str, tmp_path: Path) -> None:
+    TableLog(str(tmp_path)).create(add("f0")).grow(3).commit(4, remove("f0"))
+    code = f"""
+import slackwater, sys
+path = {str(tmp_path)!r}
+snapshot = slackwater.Snapshot.load({load})
+print(repr(snapshot), [name for name in {HEAVY} if name in sys.modules])
+"""
+    program = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert program.stdout.endswith(", 1 column> []\n")
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("lake",), ("history", STAMPED, "--wide")], ids=" ".join)

@@ -9,16 +9,13 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slackwater.errors import CorruptLog, InvalidArgument, ObjectNotFound, TimestampOutOfRange, VersionNotFound
-from slackwater.html.components import card, card_or_reason
-from slackwater.html.element import Markup, element
 from slackwater.html.number_format import counted, visible
 from slackwater.html.redaction import without_secrets
 from slackwater.log.files.managed_log import read_commits
 from slackwater.log.files.segment import CommitFile, LogListing
-from slackwater.log.history_html import commit_table
 from slackwater.protocol.actions.actions import parse_actions, parse_commit
 from slackwater.protocol.actions.commit_info import info_of
 from slackwater.protocol.actions.commit_timestamps import (
@@ -31,6 +28,9 @@ from slackwater.protocol.features.in_commit_timestamps import is_enabled
 from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.properties.properties import ICT_ENABLEMENT_TIMESTAMP, ICT_ENABLEMENT_VERSION
 from slackwater.storage.store import ObjectStore
+
+if TYPE_CHECKING:
+    from slackwater.html.element import Markup
 
 _BEGINNING_BYTES = 1 << 16
 _ADD = b'{"add":'
@@ -61,10 +61,17 @@ class CommitHistory:
         return f"<{type(self).__name__} of {visible(without_secrets(self._store.root_url))}: {held}>"
 
     def _repr_html_(self) -> str:
+        # Imported here, because only notebooks need it.
+        from slackwater.html.components import card_or_reason
+
         return card_or_reason(type(self).__name__, self._store.root_url, self._card)
 
     def _card(self) -> Markup:
         """Return the HTML card of the newest commits, read from the log."""
+        from slackwater.html.components import card
+        from slackwater.html.element import element
+        from slackwater.log.history_html import commit_table
+
         newest = [
             (version, format_ms(ms).removesuffix(" UTC"), actions) for version, ms, actions in self.commits(_SHOWN)
         ]

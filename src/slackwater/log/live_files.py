@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from slackwater.errors import CorruptCheckpoint
 from slackwater.log.files.checkpoint import Checkpoint
@@ -84,6 +83,8 @@ class CheckpointAdds:
 
     def _validate_once(self, checkpoint: Checkpoint, paths: pa.ChunkedArray) -> None:
         """Raise CorruptCheckpoint if the checkpoint names a live file twice, because its rows would be read twice."""
+        import pyarrow.compute as pc
+
         if len(pc.unique(paths)) == len(paths):
             return
         counts = pc.value_counts(file_keys(checkpoint.read(self._store, "add", _KEY)))
@@ -156,7 +157,7 @@ class LiveFiles:
 
 def live_tombstones(checkpoint: Checkpoint | None, newest: pa.Table, store: ObjectStore) -> pa.Table:
     """Return the retained tombstones in REMOVE_SCHEMA. Raises CorruptCheckpoint."""
-    removed = newest.filter(pa.compute.invert(newest["is_add"])).select(REMOVE_SCHEMA.names)
+    removed = _removes(newest)
     if checkpoint is None:
         return removed
     base = checkpoint.read(store, "remove", REMOVE_SCHEMA.names).select(REMOVE_SCHEMA.names)
@@ -188,7 +189,13 @@ def tombstone_batches(checkpoint: Checkpoint | None, newest: pa.Table, store: Ob
     """Yield the tombstones in chunks of REMOVE_SCHEMA, tombstones of the checkpoint first; see `live_batches`."""
     for piece in checkpoint.batches(store, "remove", REMOVE_SCHEMA.names) if checkpoint is not None else ():
         yield select_rows(piece.select(REMOVE_SCHEMA.names), not_among(piece, newest))
-    yield from _pieces(newest.filter(pa.compute.invert(newest["is_add"])).select(REMOVE_SCHEMA.names))
+    yield from _pieces(_removes(newest))
+
+
+def _removes(newest: pa.Table) -> pa.Table:
+    import pyarrow.compute as pc
+
+    return newest.filter(pc.invert(newest["is_add"])).select(REMOVE_SCHEMA.names)
 
 
 def _pieces(table: pa.Table) -> Iterator[pa.Table]:

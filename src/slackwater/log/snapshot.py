@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from typing_extensions import Self
 
 from slackwater.errors import (
@@ -40,7 +39,6 @@ from slackwater.protocol.features.in_commit_timestamps import is_enabled
 from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.properties.properties import TableProperties
 from slackwater.protocol.schema.schema import StructType
-from slackwater.stats.stats_parsed import conform_stats, stats_to_json, stats_type
 from slackwater.storage.store import ObjectStore
 
 T = TypeVar("T")
@@ -285,6 +283,11 @@ class LogSnapshot:
         known = self._read_live(["path", "deletionVector", "stats_parsed"])
         if "stats_parsed" not in known.column_names:
             return files
+        # Imported here, because the files of commits have JSON statistics.
+        import pyarrow.compute as pc
+
+        from slackwater.stats.stats_parsed import conform_stats, stats_to_json, stats_type
+
         rows = pc.index_in(file_keys(files), file_keys(known).combine_chunks())
         # The types in the file may not distinguish timestamps with and without a time zone.
         kind = stats_type(data_columns(self.schema, self.metadata.partition_columns, self.column_mapping_mode))
@@ -316,6 +319,8 @@ class LogSnapshot:
         """
 
         def highest() -> int | None:
+            import pyarrow.compute as pc
+
             columns = (
                 self._base.read(["baseRowId"])["baseRowId"],
                 self._base.removed_row_ids(),
@@ -364,6 +369,8 @@ class LogSnapshot:
             return
         checksum = self.checksum()
         if checksum is not None:
+            import pyarrow.compute as pc
+
             size = pc.sum(files["size"], min_count=0).as_py() if has_sizes else None
             found = contradiction(checksum, self.configuration, files.num_rows, size)
             if found is not None:

@@ -5,23 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from slackwater.errors import InvalidArgument, InvalidSchema
-from slackwater.html.components import card_or_reason
 from slackwater.html.number_format import counted, visible
 from slackwater.html.redaction import without_secrets
 from slackwater.log.files.file_actions import ADD_SCHEMA
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.predicate.predicate import Predicate, columns_of
-from slackwater.predicate.sql import parse_predicate
 from slackwater.protocol.features.column_mapping import NONE, physical_name
 from slackwater.protocol.schema.schema import DataType, StructType
-from slackwater.scan.arrow_scan import FILE_COLUMNS, ArrowScan, require_limit
-from slackwater.scan.file_pruning import PruneReport, PruneResult, plan
 from slackwater.scan.public_snapshot import Snapshot as PublicSnapshot
-from slackwater.scan.snapshot_html import snapshot_card
+
+if TYPE_CHECKING:
+    from slackwater.scan.file_pruning import PruneReport, PruneResult
 
 Path = tuple[str, ...]
 
@@ -38,6 +37,10 @@ class Snapshot(LogSnapshot, PublicSnapshot):
         return f"<Snapshot {place}: version {self.version}{columns}>"
 
     def _repr_html_(self) -> str:
+        # Imported here, because only notebooks need it.
+        from slackwater.html.components import card_or_reason
+        from slackwater.scan.snapshot_html import snapshot_card
+
         return card_or_reason("Snapshot", self.table.location, lambda: snapshot_card(self))
 
     def files(
@@ -55,6 +58,9 @@ class Snapshot(LogSnapshot, PublicSnapshot):
         self, where: str | Predicate, columns: Sequence[str] = tuple(ADD_SCHEMA.names), zone: str = "UTC"
     ) -> PruneResult:
         """Return the result of `files` with the prune report. The table may have additional columns."""
+        # Imported here, because a snapshot without a condition needs no statistics.
+        from slackwater.scan.file_pruning import plan
+
         predicate = self._predicate(where, zone)
         partition_columns = self.metadata.partition_columns
         data_columns = [path for path in columns_of(predicate) if path[0] not in partition_columns]
@@ -96,6 +102,8 @@ class Snapshot(LogSnapshot, PublicSnapshot):
 
     def _predicate(self, where: str | Predicate, zone: str) -> Predicate:
         if isinstance(where, str):
+            from slackwater.predicate.sql import parse_predicate
+
             return parse_predicate(where, self.schema, zone=zone)
         if not isinstance(where, Predicate):
             raise InvalidArgument(
@@ -111,6 +119,9 @@ class Snapshot(LogSnapshot, PublicSnapshot):
         zone: str,
         keeps_all: bool = False,
     ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        # Imported here, because reads of the log need no data files.
+        from slackwater.scan.arrow_scan import FILE_COLUMNS, ArrowScan, require_limit
+
         require_limit(limit)
         predicate = None if where is None else self._predicate(where, zone)
         read = ArrowScan.of(self, columns, predicate, zone)

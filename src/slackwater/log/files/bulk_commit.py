@@ -15,7 +15,6 @@ import orjson
 import pyarrow as pa
 from typing_extensions import Self
 
-from slackwater.log.files.action_json_writer import add_lines, lines_of_adds, remove_lines
 from slackwater.protocol.actions.actions import parse_actions
 from slackwater.storage.store import ChunkedBytes
 
@@ -78,6 +77,9 @@ class BulkActions(LargeActionSequence):
         return pa.concat_tables([self.removes, self.adds])
 
     def _lines(self) -> Iterator[memoryview]:
+        # Imported here, because reads of a log write no actions.
+        from slackwater.log.files.action_json_writer import add_lines, remove_lines
+
         return chain(remove_lines(self.removes), add_lines(self.adds))
 
     def __len__(self) -> int:
@@ -106,6 +108,8 @@ class StreamedActions(LargeActionSequence):
         return ChunkedBytes(made)
 
     def _lines(self) -> Iterator[memoryview]:
+        from slackwater.log.files.action_json_writer import lines_of_adds
+
         return lines_of_adds(self.tables())
 
     def __len__(self) -> int:

@@ -9,20 +9,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from slackwater.errors import CorruptCheckpoint, CorruptLog, ObjectNotFound
 from slackwater.log.files.file_actions import ADD_SCHEMA, REMOVE_SCHEMA, file_actions, select_rows
 from slackwater.log.files.segment import CheckpointFiles
 from slackwater.protocol.actions.actions import parse_actions
 from slackwater.protocol.actions.file_names import LOG
-from slackwater.storage.parquet_footer import RowGroup, open_parquet
 from slackwater.storage.store import ObjectStore
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
+    from slackwater.storage.parquet_footer import RowGroup
 
 SIDECARS = f"{LOG}/_sidecars"
 _SMALL_ACTIONS = ("protocol", "metaData", "txn", "domainMetadata", "checkpointMetadata", "sidecar")
@@ -67,7 +70,9 @@ class Checkpoint:
         for path in self.files:
             yield from _read_parquet_actions(store, path, action, columns, spares, self.sizes.get(path))
         if self.inline is not None:
-            rows = self.inline.filter(pa.compute.equal(self.inline["is_add"], action == "add"))
+            import pyarrow.compute as pc
+
+            rows = self.inline.filter(pc.equal(self.inline["is_add"], action == "add"))
             yield rows.select([c for c in columns if c in _SCHEMAS[action].names])
 
 
@@ -203,6 +208,9 @@ def open_parquet_of(
 
     `size_bytes`, the known size, saves a request. If the file was rewritten since, its new size is requested.
     """
+    # Imported here, because a log without a checkpoint needs no reader of Parquet.
+    from slackwater.storage.parquet_footer import open_parquet
+
     try:
         return open_parquet(store.open_file(path, size_bytes))
     except ObjectNotFound as error:

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from slackwater.errors import CorruptLog
 from slackwater.log.files.bulk_commit import BulkActions
+from slackwater.log.files.plain_arrays import plain_array
 from slackwater.protocol.actions.paths import canonical_paths
 
 STRING_MAP = pa.map_(pa.string(), pa.string())
@@ -105,7 +105,7 @@ def file_actions(commits: Iterable[tuple[int, str, Sequence[Mapping[str, Any]]]]
             places.append(where)
             kinds.append(is_add)
             nodes.append(node)
-    columns: list[pa.Array] = [pa.array(versions, pa.int64()), pa.array(kinds, pa.bool_())]
+    columns: list[pa.Array] = [_array(versions, pa.int64()), _array(kinds, pa.bool_())]
     for column in _CONTENT:
         values: list[Any] = [node.get(column.name) for node in nodes]
         try:
@@ -123,6 +123,9 @@ _NOT_OF_TYPE = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
 def _array(values: list[Any], data_type: pa.DataType) -> pa.Array:
+    plain = plain_array(values, data_type) if len(values) <= _FEW_VALUES else None
+    if plain is not None:
+        return plain
     if pa.types.is_nested(data_type) and any(v is not None and not isinstance(v, dict) for v in values):
         # Arrow accepts a list for a struct or a map if the other values are lists too.
         raise TypeError("expected JSON objects")
@@ -148,11 +151,15 @@ def file_keys(actions: pa.Table) -> pa.ChunkedArray:
     vectors = actions["deletionVector"]
     if vectors.null_count == len(vectors):
         return _chunked(paths)
+    import pyarrow.compute as pc
+
     return _chunked(pc.binary_join_element_wise(paths, unique_ids(vectors), "\t", null_handling="skip"))
 
 
 def unique_ids(vectors: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return the `uniqueId` of each deletion vector, null for null. Source: "Derived Fields"."""
+    import pyarrow.compute as pc
+
     storage, path, offset = (pc.struct_field(vectors, name) for name in ("storageType", "pathOrInlineDv", "offset"))
     plain = pc.binary_join_element_wise(storage, path, "")
     placed = pc.binary_join_element_wise(plain, pc.cast(offset, pa.string()), "@")
@@ -166,6 +173,13 @@ def newest_per_file(actions: pa.Table) -> pa.Table:
     """
     if actions.num_rows < 2:
         return actions
+    if actions.num_rows <= _FEW_VALUES:
+        newest = {key: row for row, key in enumerate(file_keys(actions).to_pylist())}
+        if len(newest) == actions.num_rows:
+            return actions
+        keep = np.zeros(actions.num_rows, dtype=bool)
+        keep[list(newest.values())] = True
+        return select_rows(actions, keep).combine_chunks()
     indexed = pa.table({"key": file_keys(actions), "row": np.arange(actions.num_rows)})
     # For few actions, starting threads costs more time than it saves.
     grouped = indexed.group_by("key", use_threads=actions.num_rows > _FEW_ROWS)
@@ -180,6 +194,8 @@ def not_among(files: pa.Table, newer: pa.Table) -> npt.NDArray[np.bool_]:
     keep = np.ones(files.num_rows, dtype=bool)
     if not newer.num_rows or not files.num_rows:
         return keep
+    import pyarrow.compute as pc
+
     paths = canonical_paths(files["path"])
     touched = pc.is_in(paths, value_set=one_array(canonical_paths(newer["path"])))
     rows = np.flatnonzero(np.asarray(touched))
@@ -201,12 +217,16 @@ def select_rows(table: pa.Table, keep: npt.NDArray[np.bool_]) -> pa.Table:
     return pa.concat_tables(slices) if slices else table.slice(0, 0)
 
 
+# For a few values, the import of pandas by `pyarrow.array` takes longer than all conversions.
+_FEW_VALUES = 50
 _MOST_SLICES = 200
 _FEW_ROWS = 10_000
 
 
 def total_size(files: pa.Table) -> int:
     """Return the total size of `files` in bytes. Files without a size add nothing."""
+    import pyarrow.compute as pc
+
     return int(pc.sum(files["size"], min_count=0).as_py() or 0)
 
 

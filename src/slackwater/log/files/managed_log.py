@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from slackwater.errors import CorruptTable, MissingCommit, ObjectNotFound, UnratifiedCommit
 from slackwater.log.files.segment import CommitFile, LogListing, list_log
-from slackwater.owner.api.commits import Commit, GetCommitsResponse
 from slackwater.owner.api.owner_registry import OwnedTable, find_owner
 from slackwater.owner.api.unratified_commits import explained
 from slackwater.protocol.actions.file_names import COMMITS_DIRECTORY, LOG, commit_name
@@ -20,6 +20,9 @@ from slackwater.protocol.features.managed_commits import ownership
 from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.storage.location import LOCAL, parse_location
 from slackwater.storage.store import ObjectStore
+
+if TYPE_CHECKING:
+    from slackwater.owner.api.commits import Commit, GetCommitsResponse
 
 _MOST_LISTINGS = 20
 

@@ -8,10 +8,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.owner.api.commits import LATEST, GetCommitsResponse
 from slackwater.protocol.features.managed_commits import OWNER_NAME, CommitOwnerConfig
+
+if TYPE_CHECKING:
+    from slackwater.owner.api.commit_owner import CommitOwner
 
 
 @dataclass(frozen=True, slots=True)

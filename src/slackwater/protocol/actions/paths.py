@@ -12,7 +12,6 @@ from urllib.parse import quote, unquote
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from slackwater.errors import PathNotAllowed
 
@@ -56,6 +55,8 @@ def canonical_paths(paths: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.A
     chunks = paths.chunks if isinstance(paths, pa.ChunkedArray) else [paths]
     if not any(_may_need_care(chunk) for chunk in chunks):
         return paths
+    import pyarrow.compute as pc
+
     is_url = pc.starts_with(paths, "file:")
     if not any(map(_may_be_encoded, chunks)) and not pc.any(pc.starts_with(paths, "file://")).as_py():
         without_scheme = pc.if_else(is_url, pc.utf8_slice_codeunits(paths, len("file:")), paths)
@@ -119,6 +120,8 @@ def are_distinct(paths: pa.ChunkedArray) -> bool:
     """
     if are_distinct_ends([path_ends(chunk) for chunk in paths.chunks if len(chunk)]):
         return True
+    import pyarrow.compute as pc
+
     return bool(pc.count_distinct(canonical_paths(paths)).as_py() == len(paths))
 
 

@@ -13,7 +13,6 @@ import orjson
 from slackwater.errors import CorruptTable, InvalidArgument, OperationNotAllowed
 from slackwater.protocol.actions.actions import Metadata, Protocol
 from slackwater.protocol.features.in_commit_timestamps import is_enabled as has_in_commit_timestamps
-from slackwater.protocol.features.protocol_upgrade import with_features
 from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.features.table_features import canonical_feature, supported_features
 from slackwater.protocol.properties.properties import (
@@ -141,6 +140,9 @@ def with_owner(table: TableConfiguration, conf: Mapping[str, str]) -> TableConfi
     }
     folded = {key.lower() for key in own}
     others = {key: value for key, value in table.metadata.configuration.items() if key.lower() not in folded}
+    # Imported here, because only writers upgrade a protocol.
+    from slackwater.protocol.features.protocol_upgrade import with_features
+
     supporting = with_features(table.protocol, [_TIME_FEATURE, FEATURE])
     return table.changed(supporting, replace(table.metadata, configuration={**others, **own}))
 

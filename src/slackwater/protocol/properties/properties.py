@@ -11,8 +11,6 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from slackwater.errors import CorruptTable, InvalidArgument, UnsupportedFeature
-from slackwater.html.components import card, settings
-from slackwater.html.number_format import counted
 from slackwater.html.redaction import setting_without_secrets
 from slackwater.protocol.properties.intervals import parse_interval_ms
 from slackwater.protocol.properties.registry import (
@@ -150,6 +148,10 @@ class TableProperties(Mapping[str, str]):
         return f"TableProperties({shown!r})"
 
     def _repr_html_(self) -> str:
+        # Imported here, because only notebooks need it.
+        from slackwater.html.components import card, settings
+        from slackwater.html.number_format import counted
+
         return str(card("TableProperties", counted(len(self), "entry", "entries"), settings(self._configuration)))
 
     def flag(self, key: str, default: bool | None = None) -> bool:

@@ -1,0 +1,73 @@
+"""Arrays from buffers: equal to those of `pyarrow.array`, and None for values left to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slackwater.log.files.file_actions import ACTION_SCHEMA, DELETION_VECTOR, STRING_MAP
+from slackwater.log.files.plain_arrays import plain_array
+from tests.examples import examples
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
+VALUES: dict[pa.DataType, st.SearchStrategy[Any]] = {
+    pa.string(): TEXT,
+    pa.bool_(): st.booleans(),
+    pa.int32(): st.integers(-(2**31) + 1, 2**31 - 1),
+    pa.int64(): st.integers(-(2**63) + 1, 2**63 - 1),
+    STRING_MAP: st.dictionaries(TEXT, st.none() | TEXT, max_size=3),
+    DELETION_VECTOR: st.fixed_dictionaries(
+        {},
+        optional={
+            "storageType": TEXT,
+            "pathOrInlineDv": st.none() | TEXT,
+            "offset": st.none() | st.integers(0, 99),
+            "cardinality": st.integers(0, 2**40),
+            "unknown": st.integers(),
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("data_type", VALUES, ids=str)
+@settings(max_examples=examples(60), deadline=None)
+@given(data=st.data())
+def test_an_array_equals_that_of_pyarrow(data_type: pa.DataType, data: st.DataObject) -> None:
+    values = data.draw(st.lists(st.none() | VALUES[data_type], max_size=20))
+    found = plain_array(values, data_type)
+    expected = [None if v is None else list(v.items()) for v in values] if data_type == STRING_MAP else values
+    assert found == pa.array(expected, data_type)
+    assert found is not None
+    found.validate(full=True)
+
+
+@pytest.mark.parametrize(
+    ("value", "data_type"),
+    [
+        (1, pa.string()),
+        (True, pa.int64()),
+        (1.0, pa.int64()),
+        (2**63, pa.int64()),
+        (2**31, pa.int32()),
+        (1, pa.bool_()),
+        ([("a", "b")], STRING_MAP),
+        ({"a": 1}, STRING_MAP),
+        ({"offset": "1"}, DELETION_VECTOR),
+        ("x", DELETION_VECTOR),
+        (b"x", pa.binary()),
+        ({"a": 1}, pa.binary()),
+    ],
+    ids=repr,
+)
+def test_a_value_of_another_type_is_left_to_pyarrow(value: Any, data_type: pa.DataType) -> None:
+    assert plain_array([None, value], data_type) is None
+
+
+def test_all_columns_of_actions_are_supported() -> None:
+    assert [plain_array([None], field.type) == pa.nulls(1, field.type) for field in ACTION_SCHEMA] == [True] * len(
+        ACTION_SCHEMA
+    )
