@@ -286,6 +286,21 @@ print(repr(snapshot), [name for name in {HEAVY} if name in sys.modules])
     assert program.stdout.endswith(", 1 column> []\n")
 
 
+def test_a_history_loads_no_module_for_rows_and_no_owner() -> None:
+    others = (
+        *("pandas", "pyarrow.compute", "pyarrow.parquet", "sqlglot", "sqlalchemy", "duckdb", "obstore", "httpx"),
+        *("slackwater.data_files", "slackwater.stats", "slackwater.transaction", "slackwater.lake.lake"),
+    )
+    code = f"""
+import sys
+from slackwater.cli.main import app
+app(["history", {STAMPED!r}, "--limit", "1"], standalone_mode=False)
+print([name for name in {others} if name in sys.modules])
+"""
+    program = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert program.stdout.splitlines()[-1] == "[]"
+
+
 @pytest.mark.parametrize("arguments", [("--help",), ("lake",), ("history", STAMPED, "--wide")], ids=" ".join)
 def test_a_reader_that_has_enough_is_no_error(arguments: tuple[str, ...]) -> None:
     """Source: `slackwater --help | head -1`."""

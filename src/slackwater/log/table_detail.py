@@ -13,7 +13,6 @@ from typing import Any
 import orjson
 
 from slackwater.errors import CorruptTable, VersionNotFound
-from slackwater.log.checksum_totals import file_totals
 from slackwater.log.history import CommitHistory
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.protocol.features import clustering
@@ -33,6 +32,9 @@ def describe_detail(snapshot: LogSnapshot) -> dict[str, Any]:
     legacy protocol. Raises CorruptTable for clustering columns not readable or not in the schema, InvalidSchema,
     CorruptLog, CorruptCheckpoint.
     """
+    # Imported here, because a history needs no files.
+    from slackwater.log.checksum_totals import file_totals
+
     metadata, protocol = snapshot.metadata, snapshot.protocol
     num_files, size_bytes = file_totals(snapshot)
     return {

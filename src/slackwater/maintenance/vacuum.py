@@ -19,14 +19,14 @@ from slackwater.log.table import Table
 from slackwater.maintenance.referenced_files import dereferenced_files, files_left, retained_files
 from slackwater.maintenance.vacuum_candidates import abandoned_directories, abandoned_files, below_root, unneeded_files
 from slackwater.maintenance.vacuum_markers import ReferencedFiles, VacuumLogging, VacuumMarkers
+from slackwater.maintenance.vacuum_request import UNTRACKED_HOURS, VacuumRequest
 from slackwater.protocol.actions.file_names import LOG
 from slackwater.protocol.properties.properties import DELETED_FILE_RETENTION
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import ObjectMeta, ObjectStore
 from slackwater.transaction.clock import Clock
 
-UNTRACKED_HOURS = 24.0
-"""Default minimum age, in hours, of untracked files deleted by VACUUM. The log never named an untracked file."""
+__all__ = ["UNTRACKED_HOURS", "VacuumRequest", "VacuumResult", "vacuum"]
 
 _HOUR_MS = 3_600_000
 # VACUUM reads the log before each batch. Object stores delete 1000 objects per request, in concurrent requests.
@@ -34,28 +34,6 @@ _BATCH = 20_000
 _BATCH_ON_DISK = 2_000
 _LAST_VACUUM = f"{LOG}/_last_vacuum_info"
 _LAST_VERSION = "latestCommitVersionOutsideOfRetentionWindow"
-
-
-@dataclass(frozen=True)
-class VacuumRequest:
-    """Options of a VACUUM.
-
-    `retention_hours`: versions current within this period stay readable. None means the table's
-    `delta.deletedFileRetentionDuration`; shorter periods are rejected if `checks_retention`. `untracked_hours`: minimum
-    age of deleted files never named by the log, regardless of the retention. Such files may belong to a writer before
-    its commit. `lite`: take candidates from the log instead of listing the table. `inventory`: replaces the listing.
-    `logs`: whether the history records the VACUUM.
-    """
-
-    retention_hours: float | None = None
-    dry_run: bool = False
-    lite: bool = False
-    inventory: Iterable[ObjectMeta] | None = None
-    untracked_hours: float = UNTRACKED_HOURS
-    checks_retention: bool = True
-    logs: bool = True
-    user_metadata: str | None = None
-    user_name: str | None = None
 
 
 @dataclass(frozen=True)
@@ -79,7 +57,7 @@ class _Plan:
 
 def vacuum(
     table: Table,
-    request: VacuumRequest = VacuumRequest(),
+    request: VacuumRequest = VacuumRequest(),  # noqa: B008  (immutable)
     clock: Clock | None = None,
     deleting: Callable[[int, int], None] = lambda done, total: None,  # noqa: ARG005  (the names are the interface)
 ) -> VacuumResult:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import pyarrow as pa
 import typer
 from rich.text import Text
 
@@ -22,7 +21,11 @@ from slackwater.cli.common.shared_arguments import (
 from slackwater.cli.rows.cell_format import records_of, show_rows
 from slackwater.html.number_format import counted
 from slackwater.scan.snapshot import Snapshot
-from slackwater.scan.version_diff import RowDifference, ValueChange, VersionDiff, difference
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from slackwater.scan.version_diff import RowDifference, ValueChange, VersionDiff
 
 _CSV = ("what", "change", "name", "before", "after")
 
@@ -51,6 +54,9 @@ def diff_command(
     Examples:
         slackwater diff /data/flights 1 2 --key month
     """
+    # Imported here, because only this command compares versions.
+    from slackwater.scan.version_diff import difference
+
     form = form_of(as_json, as_csv)
     options = storage_options(storage_option)
     outside = allow_paths_outside_root

@@ -22,7 +22,6 @@ from slackwater.cli.common.shared_arguments import (
     loaded,
 )
 from slackwater.cli.rows.cell_format import show_rows
-from slackwater.scan.row_count import count_rows
 
 _Where = Annotated[
     str | None, typer.Option("--where", metavar="SQL", help='Condition on the rows, for example "month = 3".')
@@ -77,6 +76,9 @@ def count_command(
         slackwater count /data/flights
         slackwater count /data/flights --where "month = 12"
     """
+    # Imported here, because only this command counts rows.
+    from slackwater.scan.row_count import count_rows
+
     form = form_of(as_json, as_csv)
     with working("counting rows"):
         found = count_rows(loaded(path, version, timestamp, storage_option, allow_paths_outside_root), where)

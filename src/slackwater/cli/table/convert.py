@@ -12,9 +12,6 @@ from slackwater.cli.common.shared_arguments import AsCsv, AsJson, StorageOption,
 from slackwater.errors import InvalidArgument
 from slackwater.html.number_format import counted, format_bytes
 from slackwater.log.table import Table
-from slackwater.maintenance.convert import ConvertRequest, convert
-from slackwater.maintenance.manifests import SYMLINK_FORMAT_MANIFEST, generate
-from slackwater.protocol.schema.ddl_columns import parse_column_list
 from slackwater.protocol.schema.schema import StructType
 from slackwater.scan.snapshot import Snapshot
 
@@ -43,6 +40,10 @@ def convert_command(
     Examples:
         slackwater convert /data/parquet --partition-schema "day DATE"
     """
+    # Imported here, because other commands do not need the writers of tables.
+    from slackwater.maintenance.convert import ConvertRequest, convert
+    from slackwater.protocol.schema.ddl_columns import parse_column_list
+
     form = form_of(as_json, as_csv)
     try:
         partitions = StructType() if partition_schema is None else parse_column_list(partition_schema)
@@ -59,7 +60,7 @@ def convert_command(
 
 def generate_command(
     path: Annotated[str, typer.Argument(metavar="PATH", help="Directory or URL of the table.", show_default=False)],
-    mode: Annotated[str, typer.Argument(metavar="MODE", help="Kind of the manifest.")] = SYMLINK_FORMAT_MANIFEST,
+    mode: Annotated[str, typer.Argument(metavar="MODE", help="Kind of the manifest.")] = "symlink_format_manifest",
     as_json: AsJson = False,
     as_csv: AsCsv = False,
     storage_option: StorageOption = None,
@@ -69,6 +70,8 @@ def generate_command(
     Examples:
         slackwater generate /data/flights
     """
+    from slackwater.maintenance.manifests import generate
+
     form = form_of(as_json, as_csv)
     snapshot = Snapshot.load(path, storage_options=storage_options(storage_option))
     with working("writing manifests"):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slackwater.html.number_format import counted
 from slackwater.log.table_detail import to_moment
 from slackwater.protocol.features.column_mapping import physical_name
-from slackwater.scan.file_pruning import PruneReport
 from slackwater.scan.snapshot import Snapshot
-from slackwater.stats.file_stats import record_counts
+
+if TYPE_CHECKING:
+    from slackwater.scan.file_pruning import PruneReport
 
 _COLUMNS = (
     "path",
@@ -49,6 +50,10 @@ def list_files(snapshot: Snapshot, where: str | None = None, limit: int | None =
 
     Raises InvalidArgument if `where` is not a condition on this table, CorruptCheckpoint, InvalidSchema.
     """
+    # Imported here, because other commands need no statistics of files.
+    from slackwater.scan.file_pruning import PruneReport
+    from slackwater.stats.file_stats import record_counts
+
     if where is None:
         files = snapshot.live_files(_COLUMNS)
         report = PruneReport(files.num_rows, 0, 0)

@@ -12,8 +12,6 @@ from slackwater.cli.common.render import print_done, print_note
 from slackwater.cli.common.shared_arguments import AsCsv, AsJson, StorageOption, TablePath, form_of, storage_options
 from slackwater.html.number_format import counted
 from slackwater.scan.snapshot import Snapshot
-from slackwater.transaction.clock import Clock
-from slackwater.transaction.log_maintenance import checkpoint_newest, clean_up, compact
 
 log_app = Commands(
     cls=HelpGroup,
@@ -36,6 +34,10 @@ def checkpoint_command(
     Examples:
         slackwater log checkpoint /data/flights
     """
+    # Imported here, because other commands do not need the writers of a log.
+    from slackwater.transaction.clock import Clock
+    from slackwater.transaction.log_maintenance import checkpoint_newest
+
     form = form_of(as_json, as_csv)
     with working("writing a checkpoint"):
         info = checkpoint_newest(_load(path, storage_option), Clock().now_ms())
@@ -72,6 +74,8 @@ def compact_command(
     Examples:
         slackwater log compact /data/flights --from 0 --to 2
     """
+    from slackwater.transaction.log_maintenance import compact
+
     form = form_of(as_json, as_csv)
     with working("writing commits into one file"):
         written = compact(_load(path, storage_option), start, end)
@@ -87,6 +91,9 @@ def cleanup_command(
     Examples:
         slackwater log cleanup /data/flights
     """
+    from slackwater.transaction.clock import Clock
+    from slackwater.transaction.log_maintenance import clean_up
+
     form = form_of(as_json, as_csv)
     with working("deleting what is old"):
         done = clean_up(_load(path, storage_option), Clock().now_ms())

@@ -23,9 +23,7 @@ from slackwater.cli.common.shared_arguments import (
 )
 from slackwater.html.number_format import counted, format_bytes
 from slackwater.log.table import Table
-from slackwater.maintenance.clone import shallow_clone
-from slackwater.maintenance.restore import restore
-from slackwater.maintenance.vacuum import UNTRACKED_HOURS, VacuumRequest, vacuum
+from slackwater.maintenance.vacuum_request import UNTRACKED_HOURS, VacuumRequest
 from slackwater.scan.snapshot import Snapshot
 
 
@@ -63,6 +61,9 @@ def vacuum_command(
     Examples:
         slackwater vacuum /data/flights --dry-run
     """
+    # Imported here, because other commands do not need the writers of tables.
+    from slackwater.maintenance.vacuum import vacuum
+
     form = form_of(as_json, as_csv)
     request = VacuumRequest(retention_hours, dry_run, lite, untracked_hours=untracked_hours)
     table = _table(path, storage_option)
@@ -108,6 +109,8 @@ def restore_command(
     Examples:
         slackwater restore /data/flights --version 1
     """
+    from slackwater.maintenance.restore import restore
+
     form = form_of(as_json, as_csv)
     if (version is None) == (timestamp is None):
         raise typer.BadParameter("use a version or a timestamp", param_hint="--version / --timestamp")
@@ -135,6 +138,8 @@ def clone_command(
     Examples:
         slackwater clone /data/flights /data/flights_test
     """
+    from slackwater.maintenance.clone import shallow_clone
+
     form = form_of(as_json, as_csv)
     if version is not None and timestamp is not None:
         raise typer.BadParameter("use a version or a timestamp, not both", param_hint="--version / --timestamp")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
@@ -16,16 +16,19 @@ from slackwater.html.number_format import counted, format_bytes, iso, visible
 from slackwater.log.table_detail import to_moment
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.open import open_store
-from slackwater.streams.backlog import Backlog, SinkState, backlog, sink_state
 from slackwater.streams.checkpoint import PlannedBatch, SourceProgress, StreamCheckpoint, read_checkpoint
 from slackwater.streams.offsets import BASE_INDEX
 
+if TYPE_CHECKING:
+    from slackwater.streams.backlog import Backlog
+
+# By the names of `SinkState`.
 _SINK_SAYS = {
-    SinkState.NOTHING: "holds no batch of this query",
-    SinkState.IN_STEP: "holds batch {held}, the last one that was done",
-    SinkState.HAS_NEXT: "holds batch {held} already, which the next start runs again and skips there",
-    SinkState.BEHIND: "holds batch {held} only: it was set back or made anew, and rows of later batches are missing",
-    SinkState.AHEAD: "holds batch {held}: the checkpoint was set back, and batches up to that one would be skipped "
+    "NOTHING": "holds no batch of this query",
+    "IN_STEP": "holds batch {held}, the last one that was done",
+    "HAS_NEXT": "holds batch {held} already, which the next start runs again and skips there",
+    "BEHIND": "holds batch {held} only: it was set back or made anew, and rows of later batches are missing",
+    "AHEAD": "holds batch {held}: the checkpoint was set back, and batches up to that one would be skipped "
     "there; begin with a new checkpoint, or bring back the one that was",
 }
 
@@ -114,6 +117,9 @@ def _batch(batch: PlannedBatch | None) -> dict[str, Any] | None:
 
 
 def _source(source: SourceProgress, state: StreamCheckpoint, snapshots: Iterable[Snapshot]) -> dict[str, Any]:
+    # Imported here, because other commands do not need the source of streams.
+    from slackwater.streams.backlog import backlog
+
     at = source.offset
     own = None if at is None else next((each for each in snapshots if each.metadata.id == at.table_id), None)
     # No checkpoint records the start of the first batch.
@@ -154,6 +160,8 @@ def _others(state: StreamCheckpoint, snapshots: Iterable[Snapshot]) -> list[dict
 
 
 def _sink(snapshot: Snapshot, state: StreamCheckpoint) -> dict[str, Any]:
+    from slackwater.streams.backlog import sink_state
+
     transaction = snapshot.transactions.get(state.query_id)
     held = None if transaction is None else transaction.version
     return {
@@ -165,6 +173,8 @@ def _sink(snapshot: Snapshot, state: StreamCheckpoint) -> dict[str, Any]:
 
 
 def _print(document: Mapping[str, Any]) -> None:
+    from slackwater.streams.backlog import SinkState
+
     next_says = f"batch {document['nextBatch']}"
     if document["repeats"] is not None:
         next_says += ", again: it was planned and not done"
@@ -182,7 +192,7 @@ def _print(document: Mapping[str, Any]) -> None:
     for other in document["otherTables"]:
         print_human(_line(f"{other['table']}: the table with the id {other['tableId']}, which no source reads"))
     for sink in document["sinks"]:
-        says = _SINK_SAYS[SinkState(sink["state"])].format(held=sink["batchId"])
+        says = _SINK_SAYS[SinkState(sink["state"]).name].format(held=sink["batchId"])
         print_human(_line(f"{sink['table']}: {says}"))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,8 +19,9 @@ from slackwater.cli.common.shared_arguments import (
 )
 from slackwater.html.number_format import counted
 from slackwater.log.table import Table
-from slackwater.maintenance.verify.findings import Verification
-from slackwater.maintenance.verify.verify import verify
+
+if TYPE_CHECKING:
+    from slackwater.maintenance.verify.findings import Verification
 
 _FAULT = ("kind", "where", "says")
 
@@ -52,6 +53,9 @@ def verify_command(
         slackwater verify /data/flights
         slackwater verify /data/flights --version 1 --footers
     """
+    # Imported here, because only this command checks tables.
+    from slackwater.maintenance.verify.verify import verify
+
     form = form_of(as_json, as_csv)
     with working("looking at the log and the files"):
         found = verify(Table.at(path, storage_options(storage_option), outside), version, footers)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import RenderableType
@@ -21,9 +21,9 @@ from slackwater.cli.common.shared_arguments import (
 )
 from slackwater.cli.visualize.output_file import OutFile, kind_of_file, write
 from slackwater.html.number_format import counted, number, short_bytes, visible
-from slackwater.visualization.layout import SMALL_BYTES, Layout, layout_of
-from slackwater.visualization.layout_page import layout_page
-from slackwater.visualization.layout_text import deleted_words, depth_words, optimize_words
+
+if TYPE_CHECKING:
+    from slackwater.visualization.layout import Layout
 
 _OF_A_COLUMN = ("column", "meanDepth", "maxDepth", "lookUpFiles", "filesWithoutStatistics", "filesOfNulls")
 _BAR = 40
@@ -56,6 +56,10 @@ def layout_command(
     Examples:
         slackwater layout /data/flights
     """
+    # Imported here, because only this command reads the layout.
+    from slackwater.visualization.layout import layout_of
+    from slackwater.visualization.layout_page import layout_page
+
     form = form_of(as_json, as_csv)
     if out is not None:
         kind_of_file(out, ("html",))
@@ -69,6 +73,9 @@ def layout_command(
 
 
 def _parts(layout: Layout) -> list[RenderableType]:
+    from slackwater.visualization.layout import SMALL_BYTES
+    from slackwater.visualization.layout_text import deleted_words, depth_words, optimize_words
+
     rows = "rows not told" if layout.rows is None else counted(layout.rows, "row")
     head = [
         f"{visible(layout.place)}, version {layout.version}",
