@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from slackwater import DeltaTable, errors, refresh
 from slackwater.spark.read.load import load
+from tests.spark.tables import write_table
 from tests.spark.written import rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.modes, pytest.mark.usefixtures("enabled")]
@@ -111,3 +112,11 @@ def test_mapped_columns_are_named_as_the_table_names_them(spark: SparkSession, p
     frame.write.format("delta").partitionBy("p").option("delta.columnMapping.mode", "name").save(path)
     spark.sql(f"ALTER TABLE delta.`{path}` RENAME COLUMN p TO q")
     assert rows(load(spark, f"{path}/q=1").select("id")) == [(1,), (3,)]
+
+
+def test_two_partitions_of_one_table_are_two_frames(spark: SparkSession, tmp_path: Path) -> None:
+    path = write_table(tmp_path / "t", [{"p": [n], "id": [n]} for n in range(3)], partition_by="p")
+    frames = [load(spark, f"{path}/p={n}") for n in range(3)]
+    assert [[row.id for row in frame.collect()] for frame in frames] == [[0], [1], [2]]
+    assert [frame.select("*").where("id >= 0").count() for frame in frames] == [1, 1, 1]
+    assert not frames[0].sameSemantics(frames[1])

@@ -7,6 +7,7 @@ Source: Spark's `FileIndex`, `HadoopFsRelation`, `FileSourceScanExec`.
 from __future__ import annotations
 
 import hashlib
+import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -112,7 +113,8 @@ class PythonFileIndex:
     def __init__(self, spark: SparkSession, listing: FileListing) -> None:
         self.spark = spark
         self._listing = listing
-        _alive.add(self)
+        with _alive_lock:
+            _alive.add(self)
 
     @called_by_jvm
     def rootPaths(self) -> Any:
@@ -183,6 +185,7 @@ class PythonFileIndex:
 
 
 _alive: weakref.WeakSet[PythonFileIndex] = weakref.WeakSet()
+_alive_lock = threading.Lock()
 
 
 def _collect_garbage(spark: SparkSession) -> None:
@@ -191,7 +194,9 @@ def _collect_garbage(spark: SparkSession) -> None:
     The JVM does not know this memory, so that its next collection can be hours away.
     """
     global _tolerated_bytes  # noqa: PLW0603  (one process has one memory)
-    held = sum(each._listing.held_bytes for each in list(_alive))
+    with _alive_lock:
+        alive = list(_alive)
+    held = sum(each._listing.held_bytes for each in alive)
     if held > _tolerated_bytes:
         java_class(spark, "java.lang.System").gc()
         # What stays has plans; the limit grows with it.
@@ -220,7 +225,10 @@ def _is_as_expected(spark: SparkSession) -> bool:
         if not calls_back_in_one_thread(spark) or any(not hasattr(PythonFileIndex, name) for name in names):
             return False
         sample = ListedFile("file:/a b/é", 1 << 40, 1_700_000_000_123)
-        (found,) = _statuses(spark, [sample])
+        statuses = _statuses(spark, [sample])
+        row = java_class(spark, "org.apache.spark.sql.catalyst.InternalRow").empty()
+        java_class(spark, f"{_SOURCES}.PartitionDirectory").apply(row, statuses)
+        (found,) = statuses
         return (str(found.getPath().toString()), found.getLen(), found.getModificationTime()) == (
             sample.place,
             sample.size_bytes,

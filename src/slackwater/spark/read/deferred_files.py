@@ -44,7 +44,7 @@ from slackwater.storage.existence import metas_of
 
 _NUMBER = "__slackwater_number"
 _SHIFT, _MASK = 21, (1 << 32) - 1
-_MOST_RESULTS = 8
+_MOST_RESULTS, _MOST_FILES = 8, 200_000
 # A guess, to choose the size of chunks.
 _LEAST_BYTES_OF_A_ROW = 8
 
@@ -85,12 +85,14 @@ class _RecentResults:
         self._lock = threading.Lock()
 
     def get(self, key: str, make: Callable[[], Any]) -> Any:
-        """Return the result of `make` for `key`."""
+        """Return the result of `make` for `key`. Results for very many files are not retained."""
         with self._lock:
             if key in self._found:
                 self._found.move_to_end(key)
                 return self._found[key]
         result = make()
+        if len(result) > _MOST_FILES:
+            return result
         with self._lock:
             self._found[key] = result
             while len(self._found) > _MOST_RESULTS:

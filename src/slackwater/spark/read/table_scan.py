@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, reduce
 from typing import Any
 
@@ -71,6 +71,8 @@ ROW_ID = "_row_id"
 ROW_COMMIT_VERSION = "_row_commit_version"
 _NESTED = (spark_types.StructType, spark_types.ArrayType, spark_types.MapType)
 _ORDINAL = "__slackwater_ordinal"
+# Fields of a scan without influence on its files, and the snapshot, which has an identity of its own.
+_NOT_OF_FILES = ("spark", "snapshot", "needed")
 _BASE_ROW_ID, _DEFAULT_COMMIT_VERSION = "__slackwater_base_row_id", "__slackwater_default_commit_version"
 TRACKING_FIELDS = {_BASE_ROW_ID: "baseRowId", _DEFAULT_COMMIT_VERSION: "defaultRowCommitVersion"}
 """Constants of row tracking, with the field of `add` for each."""
@@ -268,7 +270,9 @@ class TableScan:
             return str(uuid.uuid4())
         last = [(file.size_bytes, file.modified_ms) for file in snapshot.segment.commits[-1:]]
         version = f"{snapshot.metadata.id} {snapshot.version} {last} {snapshot.segment.checkpoint}"
-        return f"{type(self).__name__} {snapshot.store.root_url} {version} {self.zone} {self.rows_wanted}"
+        # With the fields of subclasses, such as the values of a partition.
+        chosen = [(each.name, getattr(self, each.name)) for each in fields(self) if each.name not in _NOT_OF_FILES]
+        return f"{type(self).__name__} {snapshot.store.root_url} {version} {self.zone} {chosen!r}"
 
     def located(self, files: pa.Table, predicate: Predicate | None = None, in_order: bool = False) -> AddressedRows:
         """Return all live rows of `files` with their ADDRESS. Row tracking adds KEPT_ROW_ID and KEPT_COMMIT_VERSION.
