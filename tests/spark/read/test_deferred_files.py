@@ -19,11 +19,18 @@ from slackwater import DeltaTable, errors
 from slackwater.log.table import Table
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.jvm import file_index
+from slackwater.spark.read import table_scan
 from slackwater.spark.read.deferred_files import DeferredFiles, DeferredVectorFiles
 from slackwater.spark.read.load import load
 from slackwater.spark.writer.save import save
 
 pytestmark = [pytest.mark.spark, pytest.mark.classic]
+
+
+@pytest.fixture(autouse=True)
+def each_table_has_many_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let small tables be read like large ones."""
+    monkeypatch.setattr(table_scan, "FEW_FILES", 0)
 
 
 @pytest.fixture
@@ -301,3 +308,15 @@ def test_frames_that_nobody_uses_release_their_memory(
     for _ in range(400):
         load(spark, days)
     assert len(file_index._alive) - before < 300
+
+
+def test_the_files_of_a_small_table_are_listed_with_its_frame(
+    spark: SparkSession, days: str, listed: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_scan, "FEW_FILES", 20)
+    next(Path(days).glob("day=2026-01-03/*.parquet")).unlink()
+    with pytest.raises(errors.DataFileNotFound):
+        load(spark, days)
+    assert listed == []
+    monkeypatch.setattr(table_scan, "FEW_FILES", 19)
+    assert load(spark, days).columns == ["id", "day", "n"]

@@ -16,7 +16,7 @@ from slackwater import DeltaTable, errors
 from slackwater.spark.hadoop.prelisted_relation import KnownFile, relation_over
 from slackwater.spark.read.file_relations import is_hidden
 from slackwater.spark.read.load import load
-from slackwater.spark.session.classic_connect import frame_of_relation, is_connect, listed_urls, relation_of
+from slackwater.spark.session.classic_connect import frame_of_relation, listed_urls, relation_of
 from slackwater.spark.writer.save import save
 from tests.spark.tables import write_table
 
@@ -41,15 +41,20 @@ def test_names_that_only_look_hidden_are_read(spark: SparkSession, tmp_path: Pat
 
 
 @pytest.mark.parametrize("name", HIDDEN)
-def test_a_file_that_hadoop_hides_is_read_or_refused_by_its_name(
-    spark: SparkSession, tmp_path: Path, name: str
-) -> None:
+def test_a_file_that_hadoop_hides_is_refused_by_its_name(spark: SparkSession, tmp_path: Path, name: str) -> None:
     path = write_table(tmp_path / "t", [{"id": [1, 2]}, {"id": [3]}], names=[name, "y.parquet"])
-    if not is_connect(spark):
-        assert sorted(row[0] for row in load(spark, path).collect()) == [1, 2, 3]
-        return
     with pytest.raises(errors.UnsupportedFeature, match=name.replace(".", r"\.")):
         load(spark, path).collect()
+
+
+@pytest.mark.classic
+@pytest.mark.parametrize("name", HIDDEN)
+def test_a_hidden_file_of_a_table_of_many_files_is_read(
+    spark: SparkSession, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("slackwater.spark.read.table_scan.FEW_FILES", 0)
+    path = write_table(tmp_path / "t", [{"id": [1, 2]}, {"id": [3]}], names=[name, "y.parquet"])
+    assert sorted(row[0] for row in load(spark, path).collect()) == [1, 2, 3]
 
 
 @pytest.mark.parametrize("listed", ["csv", ""])
@@ -143,8 +148,13 @@ def test_spark_takes_the_files_of_a_relation_as_they_are_told(spark: SparkSessio
 
 
 @pytest.mark.classic
-def test_a_filter_of_paths_in_the_hadoop_configuration_leaves_no_file_out(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_filter_of_paths_in_the_hadoop_configuration_leaves_no_file_out(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = write_table(tmp_path / "t", [{"id": [1, 2]}, {"id": [3]}], names=["x.parquet", "y.parquet"])
+    with every_file_filtered(spark), pytest.raises(errors.StorageError, match=r"does not list x\.parquet, y\.parquet"):
+        load(spark, path)
+    monkeypatch.setattr("slackwater.spark.read.table_scan.FEW_FILES", 0)
     with every_file_filtered(spark):
         assert sorted(row[0] for row in load(spark, path).collect()) == [1, 2, 3]
     changed = DeltaTable.forPath(spark, path)

@@ -114,7 +114,11 @@ def test_mapped_columns_are_named_as_the_table_names_them(spark: SparkSession, p
     assert rows(load(spark, f"{path}/q=1").select("id")) == [(1,), (3,)]
 
 
-def test_two_partitions_of_one_table_are_two_frames(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("few", [0, 256])
+def test_two_partitions_of_one_table_are_two_frames(
+    spark: SparkSession, tmp_path: Path, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("slackwater.spark.read.table_scan.FEW_FILES", few)
     path = write_table(tmp_path / "t", [{"p": [n], "id": [n]} for n in range(3)], partition_by="p")
     frames = [load(spark, f"{path}/p={n}") for n in range(3)]
     assert [[row.id for row in frame.collect()] for frame in frames] == [[0], [1], [2]]

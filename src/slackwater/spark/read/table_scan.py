@@ -37,7 +37,7 @@ from slackwater.spark.jvm.local_rows import accepts_later_rows
 from slackwater.spark.parquet import field_ids
 from slackwater.spark.parquet.rebase_modes import by_calendar, rebases_unmarked_files
 from slackwater.spark.parquet.type_support import validate_types
-from slackwater.spark.read.bucketed_planning import plan_distributed, should_distribute
+from slackwater.spark.read.bucketed_planning import log_size_bytes, plan_distributed, should_distribute
 from slackwater.spark.read.deferred_files import DeferredFiles, DeferredVectorFiles, first_files, numbered
 from slackwater.spark.read.deleted_rows import LaterWords, without_deleted_rows
 from slackwater.spark.read.file_columns import (
@@ -71,6 +71,9 @@ ROW_ID = "_row_id"
 ROW_COMMIT_VERSION = "_row_commit_version"
 _NESTED = (spark_types.StructType, spark_types.ArrayType, spark_types.MapType)
 _ORDINAL = "__slackwater_ordinal"
+FEW_FILES = 256
+"""Files of a table whose frames list their files when they are made."""
+_SMALL_LOG_BYTES = 1 << 20
 # Fields of a scan without influence on its files, and the snapshot, which has an identity of its own.
 _NOT_OF_FILES = ("spark", "snapshot", "needed")
 _BASE_ROW_ID, _DEFAULT_COMMIT_VERSION = "__slackwater_base_row_id", "__slackwater_default_commit_version"
@@ -204,12 +207,20 @@ class TableScan:
         """
         if not isinstance(self._source, SparkRowSource) or self.finds_files_later or self.options.row_tracking:
             return False
+        if not self._has_many_files:
+            return False
         return is_connect(self.spark) or (
             not isinstance(self.snapshot.store, HadoopStore)
             and accepts_file_indexes(self.spark)
             and accepts_later_rows(self.spark)
             and not rebases_unmarked_files(self.spark)
         )
+
+    @cached_property
+    def _has_many_files(self) -> bool:
+        """True if the calls of an index from the JVM cost less than listing all files of the table."""
+        is_small = log_size_bytes(self.snapshot) <= _SMALL_LOG_BYTES
+        return not is_small or len(self.snapshot.live_files(["path"])) > FEW_FILES
 
     def deferred_frame(self, predicate: Predicate) -> DataFrame:
         """Return all live rows of the files that may match `predicate`. Requires `defers_files`."""
