@@ -7,7 +7,8 @@ pruning: any row may match, so no file is pruned. The reader evaluates the origi
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Literal as OneOf
 
@@ -97,6 +98,17 @@ def columns_of(predicate: Predicate) -> frozenset[tuple[str, ...]]:
     if isinstance(predicate, (Comparison, In, IsNull, StartsWith)):
         return frozenset({predicate.column})
     return frozenset()
+
+
+def with_columns(predicate: Predicate, change: Callable[[tuple[str, ...]], tuple[str, ...]]) -> Predicate:
+    """Return `predicate` with the path of each column replaced by the result of `change`."""
+    if isinstance(predicate, (And, Or)):
+        return replace(predicate, children=tuple(with_columns(child, change) for child in predicate.children))
+    if isinstance(predicate, Not):
+        return Not(with_columns(predicate.child, change))
+    if isinstance(predicate, (Constant, Unprunable)):
+        return predicate
+    return replace(predicate, column=change(predicate.column))
 
 
 def is_understood(predicate: Predicate) -> bool:

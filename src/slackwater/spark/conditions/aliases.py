@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from slackwater.predicate.predicate import And, Constant, Not, Or, Predicate, Unprunable
+from slackwater.predicate.predicate import Predicate, with_columns
 from slackwater.protocol.schema.schema import StructField, StructType
 
 
@@ -16,10 +14,4 @@ def under_alias(schema: StructType, alias: str) -> StructType:
 
 def predicate_without_alias(predicate: Predicate, alias: str) -> Predicate:
     """Convert a predicate over `under_alias(schema, alias)` to a predicate over `schema`."""
-    if isinstance(predicate, (And, Or)):
-        return replace(predicate, children=tuple(predicate_without_alias(child, alias) for child in predicate.children))
-    if isinstance(predicate, Not):
-        return Not(predicate_without_alias(predicate.child, alias))
-    if isinstance(predicate, (Constant, Unprunable)) or predicate.column[0] != alias:
-        return predicate
-    return replace(predicate, column=predicate.column[1:])
+    return with_columns(predicate, lambda column: column[1:] if column[0] == alias else column)

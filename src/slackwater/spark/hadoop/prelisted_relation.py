@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from slackwater.spark.session.classic_connect import java_class
+from slackwater.spark.session.classic_connect import java_class, scala_seq
 
 _SOURCES = "org.apache.spark.sql.execution.datasources"
 # A cache for these files only. Spark queries the store for an evicted entry.
@@ -34,18 +34,17 @@ def relation_over(spark: SparkSession, relation: Any, files: Sequence[KnownFile]
     class_of = java_class(spark, f"{_SOURCES}.SharedInMemoryCache")
     cache = class_of(_CACHE_BYTES, _CACHE_TTL_S).createForNewClient()
     path_class, status_class = (java_class(spark, f"org.apache.hadoop.fs.{name}") for name in ("Path", "FileStatus"))
-    paths = java_class(spark, "java.util.ArrayList")()
+    paths = []
     for file in files:
         path = path_class(file.place)
         found = spark.sparkContext._gateway.new_array(status_class, 1)  # type: ignore[union-attr]
         found[0] = status_class(file.size_bytes, False, 1, _BLOCK_BYTES, file.modified_ms, path)
         cache.putLeafFiles(path, found)
-        paths.add(path)
-    scala_paths = java_class(spark, "scala.jdk.javaapi.CollectionConverters").asScala(paths).toSeq()
+        paths.append(path)
     option = java_class(spark, "scala.Option")
     index = java_class(spark, f"{_SOURCES}.InMemoryFileIndex")(
         spark._jsparkSession,
-        scala_paths,
+        scala_seq(spark, paths),
         relation.options(),
         option.apply(relation.schema()),
         cache,

@@ -20,8 +20,19 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import types as spark_types
 
+from slackwater.spark.hadoop.prelisted_relation import KnownFile
 from slackwater.spark.jvm.callbacks import accept_callbacks, called_by_jvm, calls_back_in_one_thread
-from slackwater.spark.session.classic_connect import frame_of_plan, is_connect, java_class, new_array, scala_object
+from slackwater.spark.session.classic_connect import (
+    class_object,
+    frame_of_plan,
+    is_connect,
+    java_class,
+    method_names,
+    new_array,
+    scala_object,
+    scala_seq,
+    string_array,
+)
 
 _SOURCES = "org.apache.spark.sql.execution.datasources"
 _PLANS = "org.apache.spark.sql.catalyst.plans.logical"
@@ -29,7 +40,6 @@ _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
 _PARQUET = f"{_SOURCES}.parquet.ParquetFileFormat"
 _INDEX = f"{_SOURCES}.FileIndex"
 _PATH, _STATUS = "org.apache.hadoop.fs.Path", "org.apache.hadoop.fs.FileStatus"
-_PATTERN = "java.util.regex.Pattern"
 _IS_ACCEPTED = "_slackwater_file_index"
 _ORDINAL = "__slackwater_partition"
 _ORDINAL_FIELD = spark_types.StructField(_ORDINAL, spark_types.IntegerType(), nullable=False)
@@ -38,15 +48,6 @@ _MOST_HELD_BYTES = 1 << 29
 _tolerated_bytes = _MOST_HELD_BYTES
 # Files of one array of the JVM, so that the text of an array stays small.
 _MOST_AT_ONCE = 20_000
-
-
-@dataclass(frozen=True, slots=True)
-class ListedFile:
-    """A file at `place`, a literal Hadoop path, with its size in bytes and modification time in ms since the epoch."""
-
-    place: str
-    size_bytes: int
-    modified_ms: int
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class FileListing(Protocol):
         """Return the partition values of `files`."""
         ...
 
-    def listed(self, files: pa.Table) -> list[ListedFile]:
+    def listed(self, files: pa.Table) -> list[KnownFile]:
         """Return `files` as found in the store. Raises if a file is missing or empty."""
         ...
 
@@ -123,7 +124,7 @@ class PythonFileIndex:
     @cached_property
     def _root_paths(self) -> Any:
         # Spark asks for them about ten times in a query.
-        return _scala_seq(self.spark, [java_class(self.spark, _PATH)(self._listing.root)])
+        return scala_seq(self.spark, [java_class(self.spark, _PATH)(self._listing.root)])
 
     @called_by_jvm
     def listFiles(self, partition_filters: Any, data_filters: Any) -> Any:
@@ -136,15 +137,14 @@ class PythonFileIndex:
             stays = np.isin(of_file, rows.selected)
             files, of_file = files.filter(pa.array(stays)), of_file[stays]
         listed = self._listing.listed(files)
-        return _scala_seq(self.spark, _directories(self.spark, listed, of_file, rows.rows))
+        return scala_seq(self.spark, _directories(self.spark, listed, of_file, rows.rows))
 
     @called_by_jvm
     def inputFiles(self) -> Any:
         urls = self._listing.urls()
         if not urls:
             return new_array(self.spark, "java.lang.String", 0)
-        # One text, split in the JVM, because each element of an array is a call into the JVM. No URL holds a NUL.
-        return java_class(self.spark, "java.util.regex.Pattern").compile("\0").split("\0".join(urls))
+        return string_array(self.spark, urls)
 
     @called_by_jvm
     def refresh(self) -> None:
@@ -220,11 +220,10 @@ def _is_as_expected(spark: SparkSession) -> bool:
     from py4j.protocol import Py4JError
 
     try:
-        methods = _class(spark, _INDEX).getMethods()
-        names = {str(each.getName()) for each in methods if "$" not in each.getName()}
-        if not calls_back_in_one_thread(spark) or any(not hasattr(PythonFileIndex, name) for name in names):
+        is_known = all(hasattr(PythonFileIndex, name) for name in method_names(spark, _INDEX))
+        if not calls_back_in_one_thread(spark) or not is_known:
             return False
-        sample = ListedFile("file:/a b/é", 1 << 40, 1_700_000_000_123)
+        sample = KnownFile("file:/a b/é", 1 << 40, 1_700_000_000_123)
         statuses = _statuses(spark, [sample])
         row = java_class(spark, "org.apache.spark.sql.catalyst.InternalRow").empty()
         java_class(spark, f"{_SOURCES}.PartitionDirectory").apply(row, statuses)
@@ -318,12 +317,12 @@ def _with_ids(spark: SparkSession, plan: Any, condition: Any) -> Any:
     for each in _elements(plan.output()):
         asked = wanted.get(str(each.name()))
         columns.append(each if asked is None else alias(each, each.name(), asked.exprId(), empty, none, empty))
-    return java_class(spark, f"{_PLANS}.Project")(_scala_seq(spark, columns), plan)
+    return java_class(spark, f"{_PLANS}.Project")(scala_seq(spark, columns), plan)
 
 
 def _directories(
     spark: SparkSession,
-    listed: Sequence[ListedFile],
+    listed: Sequence[KnownFile],
     of_file: npt.NDArray[np.int64],
     rows: Mapping[int, Any],
 ) -> Iterator[Any]:
@@ -342,7 +341,7 @@ def _directories(
             begin = end
 
 
-def _statuses(spark: SparkSession, files: Sequence[ListedFile]) -> Any:
+def _statuses(spark: SparkSession, files: Sequence[KnownFile]) -> Any:
     """Return the FileStatus array of `files`, in one call into the JVM: a call per file would be slow.
 
     Source: Hadoop's `FileStatus.readFields`, `FSProtos.proto`.
@@ -363,7 +362,7 @@ def _statuses(spark: SparkSession, files: Sequence[ListedFile]) -> Any:
             )
         )
         parts += (len(text).to_bytes(4, "big"), text)
-    array = java_class(spark, "org.apache.hadoop.io.ArrayWritable")(_class(spark, _STATUS))
+    array = java_class(spark, "org.apache.hadoop.io.ArrayWritable")(class_object(spark, _STATUS))
     source = java_class(spark, "java.io.ByteArrayInputStream")(bytearray(b"".join(parts)))
     array.readFields(java_class(spark, "java.io.DataInputStream")(source))
     return _part_of(spark, array.get(), 0, len(files))
@@ -374,10 +373,6 @@ def _part_of(spark: SparkSession, statuses: Any, begin: int, end: int) -> Any:
     part = new_array(spark, _STATUS, end - begin)
     java_class(spark, "java.lang.System").arraycopy(statuses, begin, part, 0, end - begin)
     return part
-
-
-def _class(spark: SparkSession, name: str) -> Any:
-    return java_class(spark, "java.lang.Class").forName(name)
 
 
 def _varint(number: int) -> bytes:
@@ -391,10 +386,3 @@ def _varint(number: int) -> bytes:
 
 def _elements(sequence: Any) -> list[Any]:
     return [sequence.apply(at) for at in range(sequence.size())]
-
-
-def _scala_seq(spark: SparkSession, elements: Any) -> Any:
-    found = java_class(spark, "java.util.ArrayList")()
-    for each in elements:
-        found.add(each)
-    return java_class(spark, "scala.jdk.javaapi.CollectionConverters").asScala(found).toSeq()

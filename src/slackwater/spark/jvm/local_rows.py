@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from slackwater.spark.jvm.callbacks import accept_callbacks, called_by_jvm
-from slackwater.spark.session.classic_connect import frame_of_plan, java_class, new_array
+from slackwater.spark.session.classic_connect import frame_of_plan, java_class, method_names, new_array
 
 _CONNECTOR = "org.apache.spark.sql.connector"
 _INTERFACES = tuple(
@@ -142,9 +142,8 @@ def accepts_later_rows(spark: SparkSession) -> bool:
     """Return whether the classic session `spark` has no unknown methods in the interfaces. Checked once."""
     known = spark.sparkContext.__dict__
     if _IS_ACCEPTED not in known:
-        classes = (java_class(spark, "java.lang.Class").forName(name) for name in _INTERFACES)
-        names = {str(method.getName()) for each in classes for method in each.getMethods()}
-        known[_IS_ACCEPTED] = all(hasattr(LaterRows, name) for name in names if "$" not in name)
+        names = {name for interface in _INTERFACES for name in method_names(spark, interface)}
+        known[_IS_ACCEPTED] = all(hasattr(LaterRows, name) for name in names)
     return bool(known[_IS_ACCEPTED])
 
 

@@ -10,7 +10,7 @@ import stat
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -23,8 +23,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
-from slackwater.errors import DataFileNotFound, UnsupportedFeature
-from slackwater.predicate.predicate import And, Constant, IsNull, Not, Or, Predicate, Unprunable
+from slackwater.errors import DataFileNotFound
+from slackwater.predicate.predicate import And, Constant, IsNull, Not, Predicate, Unprunable, with_columns
 from slackwater.protocol.actions.partition_values import parse_partition_column
 from slackwater.protocol.actions.paths import is_absolute
 from slackwater.protocol.features.column_mapping import ID, physical_name, physical_schema
@@ -32,14 +32,14 @@ from slackwater.protocol.schema.schema import StructField
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.conditions.column_trees import read_expression
 from slackwater.spark.conditions.predicates import predicate_of_tree
-from slackwater.spark.jvm.file_index import ListedFile, Partitions, file_status
+from slackwater.spark.hadoop.prelisted_relation import KnownFile
+from slackwater.spark.jvm.file_index import Partitions, file_status
 from slackwater.spark.parquet import field_ids
 from slackwater.spark.read.deleted_rows import ChunkSize, deleted_rows
 from slackwater.spark.read.file_columns import ROW
-from slackwater.spark.read.file_relations import not_a_file, without_bytes
+from slackwater.spark.read.file_relations import not_a_file, require_openable, without_bytes
 from slackwater.spark.session.settings import session_zone
 from slackwater.spark.storage.locations import DataLocations
-from slackwater.spark.storage.row_transport import require_known
 from slackwater.storage.existence import metas_of
 
 _NUMBER = "__slackwater_number"
@@ -157,7 +157,7 @@ class DeferredFiles:
         ]
         return Partitions(pa.table(typed, names=self.partition_schema.names), of_file)
 
-    def listed(self, files: pa.Table) -> list[ListedFile]:
+    def listed(self, files: pa.Table) -> list[KnownFile]:
         """Return `files` with their sizes and times in the store.
 
         The sizes in the log are not used, because Spark would silently skip the end of a longer file.
@@ -169,13 +169,7 @@ class DeferredFiles:
         """
         locations, snapshot = self.scan.locations, self.scan.snapshot
         paths = locations.relatives(files["path"].to_pylist())
-        if (path := locations.unreadable(paths)) is not None:
-            raise UnsupportedFeature(
-                f"{path}: Hadoop, the file reader of Spark, cannot open a path with a colon and one of {{ }} [ ] * ? "
-                "\\. Move the table's directory to a path without these characters"
-            )
-        outside = (locations.place(path) for path in paths if is_absolute(path))
-        require_known(self.scan.spark, locations.store.root_url, outside)
+        require_openable(self.scan.spark, locations, paths)
         found = [_on_disk(self.scan, path) for path in paths] if locations.is_local else _in_store(self.scan, paths)
         if snapshot.column_mapping_mode == ID:
             field_ids.require_field_ids(snapshot.store, paths)
@@ -204,7 +198,8 @@ class DeferredFiles:
                 tree = read_expression(each)
             except ValueError:
                 continue
-            found.append(_renamed(predicate_of_tree(tree, schema, scan.zone), names))
+            predicate = predicate_of_tree(tree, schema, scan.zone)
+            found.append(with_columns(predicate, lambda column: names.get(column, column)))
         return found
 
     @cached_property
@@ -223,7 +218,7 @@ class DeferredVectorFiles(DeferredFiles):
     have_vectors: bool = True
     _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
 
-    def listed(self, files: pa.Table) -> list[ListedFile]:
+    def listed(self, files: pa.Table) -> list[KnownFile]:
         known = self._listed_by_path
         return [known[path] for path in files["path"].to_pylist()]
 
@@ -244,13 +239,13 @@ class DeferredVectorFiles(DeferredFiles):
         return ChunkSize.fitting(deleted, np.maximum(deleted, rows))
 
     @property
-    def _listed_by_path(self) -> Mapping[str, ListedFile]:
+    def _listed_by_path(self) -> Mapping[str, KnownFile]:
         with self._lock:
-            found: Mapping[str, ListedFile] = _recent.get(f"{self.identity} listed", self._list_once)
+            found: Mapping[str, KnownFile] = _recent.get(f"{self.identity} listed", self._list_once)
             return found
 
-    def _list_once(self) -> Mapping[str, ListedFile]:
-        found: dict[str, ListedFile] = {}
+    def _list_once(self) -> Mapping[str, KnownFile]:
+        found: dict[str, KnownFile] = {}
         taken: set[int] = set()
         # The time to try next for files of one size and time, because copies of a table have the same time.
         next_ms: dict[tuple[int, int], int] = {}
@@ -261,7 +256,7 @@ class DeferredVectorFiles(DeferredFiles):
                 modified_ms += 1
             taken.add(number)
             next_ms[key] = modified_ms + 1
-            found[path] = ListedFile(file.place, file.size_bytes, modified_ms)
+            found[path] = KnownFile(file.place, file.size_bytes, modified_ms)
         return found
 
 
@@ -305,18 +300,7 @@ def _is_not_null(predicate: Predicate) -> bool:
     )
 
 
-def _renamed(predicate: Predicate, names: Mapping[tuple[str, ...], tuple[str, ...]]) -> Predicate:
-    """Return a predicate over physical names as a predicate over display names."""
-    if isinstance(predicate, (And, Or)):
-        return replace(predicate, children=tuple(_renamed(child, names) for child in predicate.children))
-    if isinstance(predicate, Not):
-        return Not(_renamed(predicate.child, names))
-    if isinstance(predicate, (Constant, Unprunable)):
-        return predicate
-    return replace(predicate, column=names.get(predicate.column, predicate.column))
-
-
-def _on_disk(scan: DeferredScan, path: str) -> ListedFile:
+def _on_disk(scan: DeferredScan, path: str) -> KnownFile:
     place = scan.locations.place(path)
     if "://" in place:
         return _by_hadoop(scan, path)
@@ -328,10 +312,10 @@ def _on_disk(scan: DeferredScan, path: str) -> ListedFile:
         raise not_a_file(scan.locations, path)
     if not status.st_size:
         raise without_bytes(scan.locations, path)
-    return ListedFile(_qualified(place), status.st_size, status.st_mtime_ns // 1_000_000)
+    return KnownFile(_qualified(place), status.st_size, status.st_mtime_ns // 1_000_000)
 
 
-def _in_store(scan: DeferredScan, paths: Sequence[str]) -> list[ListedFile]:
+def _in_store(scan: DeferredScan, paths: Sequence[str]) -> list[KnownFile]:
     locations = scan.locations
     metas = iter(metas_of(locations.store, [path for path in paths if not is_absolute(path)]))
     found = []
@@ -345,11 +329,11 @@ def _in_store(scan: DeferredScan, paths: Sequence[str]) -> list[ListedFile]:
         if not meta.size_bytes:
             raise without_bytes(locations, path)
         locations.know(meta)
-        found.append(ListedFile(locations.place(path), meta.size_bytes, meta.modified_ms))
+        found.append(KnownFile(locations.place(path), meta.size_bytes, meta.modified_ms))
     return found
 
 
-def _by_hadoop(scan: DeferredScan, path: str) -> ListedFile:
+def _by_hadoop(scan: DeferredScan, path: str) -> KnownFile:
     """Return a file outside the table's store, found with Spark's own access to it."""
     place = scan.locations.place(path)
     status = file_status(scan.spark, place)
@@ -359,7 +343,7 @@ def _by_hadoop(scan: DeferredScan, path: str) -> ListedFile:
         raise not_a_file(scan.locations, path)
     if not status.getLen():
         raise without_bytes(scan.locations, path)
-    return ListedFile(place, int(status.getLen()), int(status.getModificationTime()))
+    return KnownFile(place, int(status.getLen()), int(status.getModificationTime()))
 
 
 def _missing(scan: DeferredScan, path: str) -> DataFileNotFound:

@@ -64,12 +64,7 @@ def read_files(
             "end with '._COPYING_', so rows would be missing. Rewrite the files under other names with another engine, "
             "for example by OPTIMIZE of delta-spark or delta-rs"
         )
-    if (path := locations.unreadable(paths)) is not None:
-        raise UnsupportedFeature(
-            f"{path}: Hadoop, the file reader of Spark, cannot open a path with a colon and one of {{ }} [ ] * ? \\. "
-            "Move the table's directory to a path without these characters"
-        )
-    require_known(spark, locations.store.root_url, (locations.place(path) for path in paths if is_absolute(path)))
+    require_openable(spark, locations, paths)
     known = _known_files(spark, locations, paths)
     # Without a Spark job for a local disk, because a local lookup of many paths is faster on the driver.
     with listing_on_driver(spark, len(paths) if locations.is_local else 0):
@@ -87,6 +82,16 @@ def read_files(
     require_content(locations, paths)
     _require_same(locations, paths, listed)
     return frame
+
+
+def require_openable(spark: SparkSession, locations: DataLocations, paths: Sequence[str]) -> None:
+    """Raise UnsupportedFeature if Hadoop cannot open a path, or Spark has no file system for an absolute path."""
+    if (path := locations.unreadable(paths)) is not None:
+        raise UnsupportedFeature(
+            f"{path}: Hadoop, the file reader of Spark, cannot open a path with a colon and one of {{ }} [ ] * ? \\. "
+            "Move the table's directory to a path without these characters"
+        )
+    require_known(spark, locations.store.root_url, (locations.place(path) for path in paths if is_absolute(path)))
 
 
 def _known_files(spark: SparkSession, locations: DataLocations, paths: Sequence[str]) -> list[KnownFile] | None:

@@ -37,7 +37,7 @@ from slackwater.spark.jvm.local_rows import accepts_later_rows
 from slackwater.spark.parquet import field_ids
 from slackwater.spark.parquet.rebase_modes import by_calendar, rebases_unmarked_files
 from slackwater.spark.parquet.type_support import validate_types
-from slackwater.spark.read.bucketed_planning import log_size_bytes, plan_distributed, should_distribute
+from slackwater.spark.read.bucketed_planning import plan_distributed, should_distribute
 from slackwater.spark.read.deferred_files import DeferredFiles, DeferredVectorFiles, first_files, numbered
 from slackwater.spark.read.deleted_rows import LaterWords, without_deleted_rows
 from slackwater.spark.read.file_columns import (
@@ -219,8 +219,10 @@ class TableScan:
     @cached_property
     def _has_many_files(self) -> bool:
         """True if the calls of an index from the JVM cost less than listing all files of the table."""
-        is_small = log_size_bytes(self.snapshot) <= _SMALL_LOG_BYTES
-        return not is_small or len(self.snapshot.live_files(["path"])) > FEW_FILES
+        segment, checkpoint = self.snapshot.segment, self.snapshot.state.checkpoint
+        log_bytes = sum(commit.size_bytes for commit in segment.commits)
+        log_bytes += 0 if checkpoint is None else sum(checkpoint.sizes.values())
+        return log_bytes > _SMALL_LOG_BYTES or len(self.snapshot.live_files(["path"])) > FEW_FILES
 
     def deferred_frame(self, predicate: Predicate) -> DataFrame:
         """Return all live rows of the files that may match `predicate`. Requires `defers_files`."""
