@@ -34,6 +34,7 @@ from slackwater.predicate.predicate import (
     Unprunable,
 )
 from slackwater.protocol.features.column_mapping import FIELD_ID, ID, NAME, NONE, PHYSICAL_NAME, physical_name
+from slackwater.protocol.schema.arrow_schema import to_arrow_type
 from slackwater.protocol.schema.schema import (
     BINARY,
     DATE,
@@ -45,7 +46,6 @@ from slackwater.protocol.schema.schema import (
     DecimalType,
     StructField,
     StructType,
-    to_arrow_type,
 )
 from slackwater.stats.footer_bounds import LEGACY_DATES_KEY
 from slackwater.stats.row_groups import RowGroupTest

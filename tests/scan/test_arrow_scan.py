@@ -24,6 +24,7 @@ from slackwater.errors import CorruptTable, DataFileNotFound, InvalidArgument
 from slackwater.protocol.actions import z85
 from slackwater.protocol.actions.deletion_vectors import INLINE, DeletionVectorDescriptor, serialize_bitmap, write_file
 from slackwater.protocol.actions.partition_values import serialize_partition_value
+from slackwater.protocol.schema.arrow_schema import to_arrow_type
 from slackwater.protocol.schema.schema import (
     BINARY,
     BOOLEAN,
@@ -43,7 +44,6 @@ from slackwater.protocol.schema.schema import (
     StructField,
     StructType,
     schema_to_json,
-    to_arrow_type,
 )
 from slackwater.scan import arrow_scan as scan_rows
 from slackwater.storage.open import open_store

@@ -128,10 +128,10 @@ def test_a_frame_without_columns_is_not_appended(spark: SparkSession, tmp_path: 
             {
                 "minReaderVersion": 3,
                 "minWriterVersion": 7,
-                "readerFeatures": ["variantType"],
-                "writerFeatures": ["variantType"],
+                "readerFeatures": ["timestampNanos"],
+                "writerFeatures": ["timestampNanos"],
             },
-            "variantType",
+            "timestampNanos",
         ),
     ],
 )

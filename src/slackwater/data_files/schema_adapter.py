@@ -12,7 +12,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slackwater.data_files.variant_shredding import variant_conversion
 from slackwater.errors import CorruptTable
+from slackwater.protocol.schema.arrow_schema import has_variant, is_arrow_variant, shape_srid
 from slackwater.storage.parquet_footer import FIELD_ID_KEY
 
 Conversion = Callable[[pa.Array], pa.Array]
@@ -77,6 +79,12 @@ def _conversion(found: pa.DataType, wanted: pa.DataType, by_id: bool, where: str
         return lambda array: inner(array.dictionary_decode())
     if pa.types.is_null(found):
         return lambda array: pa.nulls(len(array), wanted)
+    if shape_srid(wanted) is not None and not pa.types.is_nested(found):
+        return _of_shape(found, wanted, where, path)
+    if shape_srid(found) is not None and pa.types.is_binary(wanted):
+        return lambda array: pc.struct_field(array, "wkb")
+    if is_arrow_variant(wanted):
+        return variant_conversion(found, where, path)
     if pa.types.is_struct(wanted) and pa.types.is_struct(found):
         return _of_struct(found, wanted, by_id, where, path)
     if pa.types.is_map(wanted) and pa.types.is_map(found):
@@ -101,10 +109,26 @@ def _explained(conversion: Conversion, where: str, path: str) -> Conversion:
     return convert
 
 
+def _of_shape(found: pa.DataType, wanted: pa.StructType, where: str, path: str) -> Conversion:
+    """Return the conversion of WKB to Spark's struct for shapes."""
+    inner = _conversion(found, pa.binary(), False, where, path)
+
+    def convert(array: pa.Array) -> pa.Array:
+        system = pa.repeat(pa.scalar(shape_srid(wanted), pa.int32()), len(array))
+        mask = array.is_null() if array.null_count else None
+        return pa.StructArray.from_arrays([system, inner(array).fill_null(b"")], fields=list(wanted), mask=mask)
+
+    return convert
+
+
 def _of_struct(found: pa.StructType, wanted: pa.StructType, by_id: bool, where: str, path: str) -> Conversion:
     fields = [_matched(list(found), field, by_id, where, f"{path}.{field.name}") for field in wanted]
     at = {field.name: number for number, field in enumerate(found)}
-    if all(m.name == f.name for m, f in zip(fields, found, strict=False)) and found == wanted:
+    if (
+        all(m.name == f.name for m, f in zip(fields, found, strict=False))
+        and found == wanted
+        and not has_variant(wanted)
+    ):
         return lambda array: array
 
     def convert(array: pa.Array) -> pa.Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from importlib import import_module
 from typing import Any, TypeAlias
 
@@ -41,7 +42,9 @@ def parse_sql(text: str, what: str = "expression") -> SqlNode:
     from sqlglot.errors import ParseError, SqlglotError
 
     try:
-        trees = Dialect.get_or_raise("spark").parser().parse_into(exp.Condition, sql_tokens(text, what), text)
+        trees = _parser_class()(dialect=Dialect.get_or_raise("spark")).parse_into(
+            exp.Condition, sql_tokens(text, what), text
+        )
     except ParseError as error:
         first = error.errors[0] if error.errors else {}
         where = f"line {first.get('line', '?')}, column {first.get('col', '?')}"
@@ -54,6 +57,14 @@ def parse_sql(text: str, what: str = "expression") -> SqlNode:
         found = sum(tree is not None for tree in trees)
         raise SqlSyntaxError(f"expected one SQL {what}, found {found}: {text!r}")
     return trees[0]
+
+
+@cache
+def _parser_class() -> Any:
+    from sqlglot.dialects.dialect import Dialect
+
+    # Spark reads `v:a` as a path into a variant, but sqlglot only in the dialect of Databricks.
+    return type("SparkParser", (Dialect.get_or_raise("spark").parser_class,), {"COLON_IS_VARIANT_EXTRACT": True})
 
 
 def _place(text: str, said: dict[str, Any]) -> StatementPlace | None:

@@ -23,16 +23,8 @@ from slackwater.predicate.predicate import Predicate, columns_of
 from slackwater.protocol.actions.partition_values import parse_partition_column
 from slackwater.protocol.features.column_mapping import ID, NONE, field_id, physical_name
 from slackwater.protocol.features.data_format import validate_parquet
-from slackwater.protocol.schema.schema import (
-    VOID,
-    ArrayType,
-    DataType,
-    MapType,
-    StructField,
-    StructType,
-    to_arrow_schema,
-    to_arrow_type,
-)
+from slackwater.protocol.schema.arrow_schema import extension_metadata, to_arrow_schema, to_arrow_type
+from slackwater.protocol.schema.schema import VOID, ArrayType, DataType, MapType, StructField, StructType
 from slackwater.scan.deletion_vectors import load_deletion_vectors
 from slackwater.stats.row_groups import RowGroupTest
 from slackwater.storage.parquet_footer import FIELD_ID_KEY
@@ -192,7 +184,7 @@ def _chosen(schema: StructType, names: Sequence[str]) -> list[StructField]:
 
 def _in_files(column: StructField, mode: str) -> pa.Field:
     """Return the Arrow field of `column` by display names, with its physical name and field id in the metadata."""
-    metadata: dict[bytes, bytes] = {}
+    metadata = extension_metadata(column.type) or {}
     if mode != NONE:
         metadata[NAME_IN_FILES_KEY] = physical_name(column, mode).encode()
     if mode == ID:

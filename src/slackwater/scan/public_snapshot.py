@@ -7,7 +7,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import pyarrow as pa
 from typing_extensions import Self
@@ -19,6 +19,9 @@ from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protoc
 from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.properties.properties import TableProperties
 from slackwater.protocol.schema.schema import StructType
+
+VariantFormat: TypeAlias = Literal["binary", "json"]
+"""The form of variants in rows: their two binaries, or JSON text."""
 
 if TYPE_CHECKING:
     import duckdb
@@ -178,12 +181,16 @@ class Snapshot(ABC):
         *,
         limit: int | None = None,
         zone: str = "UTC",
+        variant_format: VariantFormat = "binary",
     ) -> pa.Table:
         """Return the rows, without Spark: top-level `columns` (all if None), only rows for which `where` is true.
 
         `where` is SQL text or a predicate: columns compared with literals, IN, BETWEEN, IS NULL, LIKE 'prefix%', AND,
         OR, NOT. NULL is not true. Files, row groups and columns not needed are not read. Rows have the order of
         `files`, limited to the first `limit` rows. Instants are in UTC. See `files` for `zone`. Memory O(result).
+
+        Variants are structs of `value` and `metadata`, marked as Arrow's extension type `arrow.parquet.variant`. With
+        `variant_format` "json" they are JSON text. Shapes are WKB, marked as `geoarrow.wkb`.
 
         Raises:
             InvalidArgument: If a column is unknown, or `where` is not valid on this table or cannot filter rows.
@@ -204,6 +211,7 @@ class Snapshot(ABC):
         *,
         limit: int | None = None,
         zone: str = "UTC",
+        variant_format: VariantFormat = "binary",
     ) -> pa.RecordBatchReader:
         """Return the rows as `to_arrow` does, but in batches read on demand, with few batches in memory at a time.
 
@@ -220,6 +228,7 @@ class Snapshot(ABC):
         *,
         limit: int | None = None,
         zone: str = "UTC",
+        variant_format: VariantFormat = "binary",
     ) -> pl.DataFrame:
         """Return the rows as `to_arrow` does, in a Polars DataFrame.
 
@@ -228,7 +237,7 @@ class Snapshot(ABC):
         >>> slackwater.Snapshot.load(flights).to_polars(where="month > 3").rows()
         [(4, 'AA')]
         """
-        return polars_frame(self.to_arrow(columns, where, limit=limit, zone=zone))
+        return polars_frame(self.to_arrow(columns, where, limit=limit, zone=zone, variant_format=variant_format))
 
     def to_pandas(
         self,
@@ -237,6 +246,7 @@ class Snapshot(ABC):
         *,
         limit: int | None = None,
         zone: str = "UTC",
+        variant_format: VariantFormat = "binary",
     ) -> pd.DataFrame:
         """Return the rows as `to_arrow` does, in a pandas DataFrame.
 
@@ -245,7 +255,7 @@ class Snapshot(ABC):
         >>> slackwater.Snapshot.load(flights).to_pandas(["month"])["month"].tolist()
         [3, 4]
         """
-        return pandas_frame(self.to_arrow(columns, where, limit=limit, zone=zone))
+        return pandas_frame(self.to_arrow(columns, where, limit=limit, zone=zone, variant_format=variant_format))
 
     def to_duckdb(
         self,
@@ -254,6 +264,7 @@ class Snapshot(ABC):
         *,
         limit: int | None = None,
         zone: str = "UTC",
+        variant_format: VariantFormat = "binary",
         connection: duckdb.DuckDBPyConnection | None = None,
     ) -> duckdb.DuckDBPyRelation:
         """Return the rows as `to_arrow` does, in a DuckDB relation for SQL queries.
@@ -266,7 +277,9 @@ class Snapshot(ABC):
         >>> months.filter("month > 3").fetchall()
         [(4,)]
         """
-        return duckdb_relation(self.to_arrow(columns, where, limit=limit, zone=zone), connection)
+        return duckdb_relation(
+            self.to_arrow(columns, where, limit=limit, zone=zone, variant_format=variant_format), connection
+        )
 
     @abstractmethod
     def tombstones(self) -> pa.Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import pyarrow as pa
 
@@ -18,6 +18,7 @@ from slackwater.predicate.predicate import Predicate, columns_of
 from slackwater.protocol.features.column_mapping import NONE, physical_name
 from slackwater.protocol.schema.schema import DataType, StructType
 from slackwater.scan.public_snapshot import Snapshot as PublicSnapshot
+from slackwater.scan.public_snapshot import VariantFormat
 
 if TYPE_CHECKING:
     from slackwater.scan.file_pruning import PruneReport, PruneResult
@@ -83,9 +84,10 @@ class Snapshot(LogSnapshot, PublicSnapshot):
         *,
         limit: int | None = None,
         zone: str = "UTC",
+        variant_format: VariantFormat = "binary",
     ) -> pa.Table:
         """See `slackwater.Snapshot.to_arrow`."""
-        schema, batches = self._rows(columns, where, limit, zone, keeps_all=True)
+        schema, batches = self._rows(columns, where, limit, zone, variant_format, keeps_all=True)
         return pa.Table.from_batches(batches, schema)
 
     def to_batches(
@@ -95,9 +97,10 @@ class Snapshot(LogSnapshot, PublicSnapshot):
         *,
         limit: int | None = None,
         zone: str = "UTC",
+        variant_format: VariantFormat = "binary",
     ) -> pa.RecordBatchReader:
         """See `slackwater.Snapshot.to_batches`."""
-        schema, batches = self._rows(columns, where, limit, zone)
+        schema, batches = self._rows(columns, where, limit, zone, variant_format)
         return pa.RecordBatchReader.from_batches(schema, batches)
 
     def _predicate(self, where: str | Predicate, zone: str) -> Predicate:
@@ -117,15 +120,22 @@ class Snapshot(LogSnapshot, PublicSnapshot):
         where: str | Predicate | None,
         limit: int | None,
         zone: str,
+        variant_format: VariantFormat,
         keeps_all: bool = False,
     ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         # Imported here, because reads of the log need no data files.
         from slackwater.scan.arrow_scan import FILE_COLUMNS, ArrowScan, require_limit
+        from slackwater.scan.variant_json import with_json
 
         require_limit(limit)
+        if variant_format not in get_args(VariantFormat):
+            raise InvalidArgument(
+                f"variant_format is one of {', '.join(get_args(VariantFormat))}, found {variant_format!r}"
+            )
         predicate = None if where is None else self._predicate(where, zone)
         read = ArrowScan.of(self, columns, predicate, zone)
-        return read.schema, read.batches(self.files(predicate, FILE_COLUMNS, zone), limit, keeps_all)
+        rows = read.schema, read.batches(self.files(predicate, FILE_COLUMNS, zone), limit, keeps_all)
+        return with_json(*rows) if variant_format == "json" else rows
 
     @cached_property
     def physical_paths(self) -> Mapping[Path, Path]:

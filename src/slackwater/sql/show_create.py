@@ -14,9 +14,11 @@ from slackwater.protocol.schema.schema import (
     ArrayType,
     DataType,
     DecimalType,
+    GeospatialType,
     MapType,
     StructField,
     StructType,
+    VariantType,
 )
 from slackwater.sql.lexer import TokenCursor, quoted, tokens_of
 from slackwater.sql.parameters import text_literal
@@ -92,6 +94,12 @@ def _type(data_type: DataType) -> str:
         return f"MAP<{_type(data_type.key_type)}, {_type(data_type.value_type)}>"
     if isinstance(data_type, DecimalType):
         return f"DECIMAL({data_type.precision},{data_type.scale})"
+    if isinstance(data_type, VariantType):
+        return "VARIANT"
+    if isinstance(data_type, GeospatialType):
+        # Spark's SQL names the system by its number.
+        number = "4326" if data_type.crs == GeospatialType("").crs else data_type.crs.rpartition(":")[2]
+        return f"{data_type.kind.upper()}({number})"
     return _WORDS.get(data_type.name, data_type.name.upper())
 
 

@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 from slackwater.errors import InvalidArgument
 from slackwater.predicate.columns import resolve_column
 from slackwater.protocol.actions.partition_values import parse_partition_column
-from slackwater.protocol.schema.schema import DataType, StructType, to_arrow_type
+from slackwater.protocol.schema.arrow_schema import to_arrow_type
+from slackwater.protocol.schema.schema import DataType, StructType
 from slackwater.stats.stats_parsed import Leaf, read_stats
 from slackwater.stats.stats_values import typed, typed_bound, wire_type
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from slackwater.errors import InvalidArgument, StorageError
-from slackwater.protocol.schema.schema import ArrayType, ColumnPath, MapType
+from slackwater.protocol.schema.schema import ArrayType, ColumnPath, MapType, VariantType
 from slackwater.stats.footer_bounds import Writer, json_bounds
 from slackwater.stats.json_structs import plant
 from slackwater.stats.stats_columns import StatsLeaf, StatsLeaves, stats_leaves
@@ -160,6 +160,9 @@ def _indexes(leaf: StatsLeaf, by_id: bool, content: _Content) -> list[int] | Non
 
     The list is empty if the file certainly lacks the column. Returns None if the match is ambiguous.
     """
+    if isinstance(leaf.type, VariantType):
+        # Its metadata is null exactly where the variant is.
+        return _variant_indexes(leaf, by_id, content)
     if by_id:
         if leaf.field_id is None or not content.ids:
             return None
@@ -171,6 +174,15 @@ def _indexes(leaf: StatsLeaf, by_id: bool, content: _Content) -> list[int] | Non
     if len(found) > 1 or -1 in found or (found and isinstance(leaf.type, (ArrayType, MapType))):
         return None
     return found
+
+
+def _variant_indexes(leaf: StatsLeaf, by_id: bool, content: _Content) -> list[int] | None:
+    if by_id:
+        return None
+    found = content.leaves.get((*leaf.path, "metadata"), [])
+    if not found and not _lacks(leaf.path, content):
+        return None
+    return found if len(found) <= 1 else None
 
 
 def _lacks(path: ColumnPath, content: _Content) -> bool:

@@ -12,7 +12,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.protocol.schema.schema import DataType, StructType, to_arrow_type
+from slackwater.protocol.schema.arrow_schema import to_arrow_type
+from slackwater.protocol.schema.schema import DataType, GeospatialType, StructType, VariantType
 from slackwater.stats.json_structs import plant, read_json_structs, struct_of
 from slackwater.stats.stats_values import typed, wire_type
 
@@ -82,13 +83,21 @@ def _leaves(struct: StructType, parent: tuple[str, ...]) -> Iterator[Leaf]:
 
 def _type_of(leaves: Sequence[Leaf]) -> pa.StructType:
     tree: dict[str, Any] = {"numRecords": pa.int64()}
-    bounds = [(path, arrow) for path, kind in leaves if wire_type(arrow := to_arrow_type(kind)) is not None]
+    bounds = [(path, arrow) for path, kind in leaves if (arrow := _bound_type(kind)) is not None]
     for group in ("minValues", "maxValues"):
         for path, arrow in bounds:
             plant(tree, (group, *path), arrow)
     for path, _ in leaves:
         plant(tree, ("nullCount", *path), pa.int64())
     return struct_of({**tree, "tightBounds": pa.bool_()})
+
+
+def _bound_type(kind: DataType) -> pa.DataType | None:
+    """Return the type of minimum and maximum, None without a JSON format. The corners of shapes are texts (WKT)."""
+    if isinstance(kind, VariantType):
+        return None
+    arrow = pa.string() if isinstance(kind, GeospatialType) else to_arrow_type(kind)
+    return None if wire_type(arrow) is None else arrow
 
 
 def _json_of(values: pa.Array) -> pa.Array:

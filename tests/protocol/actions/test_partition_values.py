@@ -22,7 +22,8 @@ from slackwater.protocol.actions.partition_values import (
     serialize_partition_value,
 )
 from slackwater.protocol.schema import schema
-from slackwater.protocol.schema.schema import ArrayType, DataType, DecimalType, PrimitiveType, to_arrow_type
+from slackwater.protocol.schema.arrow_schema import to_arrow_type
+from slackwater.protocol.schema.schema import ArrayType, DataType, DecimalType, PrimitiveType
 
 VECTORS = json.loads((Path(__file__).parents[2] / "data/vectors/partition_values.json").read_text())
 UTC = dt.timezone.utc

@@ -98,10 +98,19 @@ def of_pipelines(names: Names, root: Path) -> None:
     """It says itself what it made."""
 
 
+def of_variants(names: Names, root: Path) -> None:
+    assert [document["payload"] for document in names["documents"]] == [
+        '{"device":{"os":"ios"},"n":0}',
+        '{"device":{"os":"ios"},"n":2}',
+    ]
+    assert slackwater.Snapshot.load(root / "places").to_arrow().num_rows == 1
+
+
 GUIDES: dict[str, Callable[[Names, Path], None]] = {
     "docs/guides/from-delta-spark.md": of_delta_spark,
     "docs/guides/upserts-and-scd2.md": of_upserts,
     "docs/guides/schema-changes.md": of_schema_changes,
+    "docs/guides/variants-and-shapes.md": of_variants,
     "docs/guides/change-feed.md": of_change_feed,
     "docs/guides/audit.md": of_audit,
     "docs/guides/gdpr-erasure.md": of_erasure,

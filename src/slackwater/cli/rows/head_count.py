@@ -54,7 +54,7 @@ def head_command(
     form = form_of(as_json, as_csv)
     with working("reading rows"):
         snapshot = loaded(path, version, timestamp, storage_option, allow_paths_outside_root)
-        found = snapshot.to_arrow(_names(columns, snapshot.schema.names), where, limit=number)
+        found = snapshot.to_arrow(_names(columns, snapshot.schema.names), where, limit=number, variant_format="json")
     show_rows(found, form)
 
 

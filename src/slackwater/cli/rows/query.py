@@ -61,7 +61,7 @@ def query_command(
     with working("reading rows") as progress:
         for name, snapshot in snapshots.items():
             progress.at(f"reading {name}", len(tables), len(snapshots))
-            tables[name] = snapshot.to_arrow(columns[name])
+            tables[name] = snapshot.to_arrow(columns[name], variant_format="json")
         progress.at(f"asking {told}", len(tables), len(snapshots))
         if engine == _ALWAYS:
             found = answered(sql, tables, {name: snapshot.schema for name, snapshot in snapshots.items()})

@@ -26,7 +26,8 @@ from slackwater.protocol.properties.properties import (
     DATA_SKIPPING_NUM_INDEXED_COLS,
     DATA_SKIPPING_STATS_COLUMNS,
 )
-from slackwater.protocol.schema.schema import DataType, StructType, to_arrow_type
+from slackwater.protocol.schema.arrow_schema import to_arrow_type
+from slackwater.protocol.schema.schema import DataType, StructType
 from slackwater.stats.stats_parsed import conform_stats, parse_stats, stats_to_json, stats_type
 
 _NAMES = pa.list_(pa.string())

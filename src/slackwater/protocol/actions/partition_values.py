@@ -19,7 +19,8 @@ import pyarrow.compute as pc
 
 from slackwater.errors import CorruptLog, InvalidArgument, UnsupportedFeature
 from slackwater.protocol.actions.time_zones import time_zone
-from slackwater.protocol.schema.schema import STRING, DataType, DecimalType, PrimitiveType, to_arrow_type
+from slackwater.protocol.schema.arrow_schema import to_arrow_type
+from slackwater.protocol.schema.schema import STRING, DataType, DecimalType, PrimitiveType
 
 HIVE_DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 

@@ -33,6 +33,9 @@ from slackwater.protocol.schema.schema import (
     GENERATION_EXPRESSION,
     INVARIANTS,
     TIMESTAMP_NTZ,
+    DataType,
+    GeospatialType,
+    VariantType,
     walk_fields,
 )
 
@@ -126,8 +129,7 @@ def required_features(table: TableConfiguration) -> frozenset[str]:
     found = {feature.name for feature in FEATURES if feature.is_enabled_by(table.properties)}
     if checks(table.metadata.configuration):
         found.add("checkConstraints")
-    if any(data_type == TIMESTAMP_NTZ for _, data_type in parts(table.schema)):
-        found.add("timestampNtz")
+    found |= {feature for _, data_type in parts(table.schema) if (feature := _feature_of_type(data_type))}
     for _, column in walk_fields(table.schema):
         if not column.nullable or INVARIANTS in column.metadata:
             found.add("invariants")
@@ -175,6 +177,15 @@ def validate_feature_combination(table: TableConfiguration) -> None:
     _validate_columns(table)
     validate_row_tracking(table)
     validate_iceberg_compat(table)
+
+
+def _feature_of_type(data_type: DataType) -> str | None:
+    """Return the feature that a table with a column of `data_type` needs."""
+    if isinstance(data_type, VariantType):
+        return "variantType"
+    if isinstance(data_type, GeospatialType):
+        return "geospatial"
+    return "timestampNtz" if data_type == TIMESTAMP_NTZ else None
 
 
 def _closest(name: str) -> str:
@@ -267,6 +278,12 @@ def _validate_columns(table: TableConfiguration) -> None:
                 f"column {'.'.join(path)} has a default value, which needs the feature allowColumnDefaults. Set "
                 f"{FEATURE_PREFIX}allowColumnDefaults to supported",
                 error_class="WRONG_COLUMN_DEFAULTS_FOR_DELTA_FEATURE_NOT_ENABLED",
+            )
+        if GENERATION_EXPRESSION in column.metadata and isinstance(column.type, VariantType | GeospatialType):
+            raise InvalidArgument(
+                f"column {'.'.join(path)}: values of type {column.type} are not comparable, so the column cannot be "
+                "generated. Generate a column of another type from it",
+                error_class="DELTA_UNSUPPORTED_DATA_TYPE_IN_GENERATED_COLUMN",
             )
         makers = [name for name, is_so in _makers(column.metadata, is_identity(column)) if is_so]
         if len(makers) > 1:

@@ -21,6 +21,7 @@ from slackwater.protocol.properties.properties import (
     ENABLE_IN_COMMIT_TIMESTAMPS,
     ENABLE_ROW_TRACKING,
     ENABLE_TYPE_WIDENING,
+    ENABLE_VARIANT_SHREDDING,
     MANAGED_COMMIT_OWNER,
     TableProperties,
 )
@@ -81,6 +82,15 @@ FEATURES = (
     TableFeature("deletionVectors", reader=True, enabled_by=ENABLE_DELETION_VECTORS),
     TableFeature("rowTracking", requires=("domainMetadata",), enabled_by=ENABLE_ROW_TRACKING),
     TableFeature("timestampNtz", reader=True),
+    TableFeature("variantType", reader=True, aliases=("variantType-preview",)),
+    TableFeature(
+        "variantShredding",
+        reader=True,
+        aliases=("variantShredding-preview",),
+        requires=("variantType",),
+        enabled_by=ENABLE_VARIANT_SHREDDING,
+    ),
+    TableFeature("geospatial", reader=True),
     TableFeature("domainMetadata"),
     TableFeature("v2Checkpoint", reader=True, enabled_by=CHECKPOINT_POLICY, enabled_values=("v2",)),
     TableFeature("icebergCompatV1", requires=("columnMapping",), enabled_by=ENABLE_ICEBERG_COMPAT_V1),

@@ -191,7 +191,7 @@ _ALL: Iterable[TableProperty] = (
     ),
     _flag(ENABLE_ROW_TRACKING, "Rows have stable ids."),
     _flag(ENABLE_TYPE_WIDENING, "Columns may be given wider types."),
-    _flag(ENABLE_VARIANT_SHREDDING, "Variants are shredded.", unsupported="variants are not written"),
+    _flag(ENABLE_VARIANT_SHREDDING, "Variants are shredded: stored in columns where their paths have one type."),
     _flag(ICEBERG_ATOMIC_CONVERSION, "Iceberg metadata comes with the commit.", unsupported=_NO_UNIFORM),
     _number(ICT_ENABLEMENT_TIMESTAMP, "When in-commit timestamps began, ms.", most=_MOST_LONG, settable=False),
     _number(ICT_ENABLEMENT_VERSION, "The version with which they began.", most=_MOST_LONG, settable=False),

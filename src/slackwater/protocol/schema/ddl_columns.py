@@ -21,6 +21,7 @@ from slackwater.protocol.schema.schema import (
     STRING,
     TIMESTAMP,
     TIMESTAMP_NTZ,
+    VARIANT,
     DataType,
     DecimalType,
     StructField,
@@ -46,6 +47,7 @@ _TYPES: dict[str, DataType] = {
     "TIMESTAMP": TIMESTAMP,
     "TIMESTAMP_LTZ": TIMESTAMP,
     "TIMESTAMP_NTZ": TIMESTAMP_NTZ,
+    "VARIANT": VARIANT,
 }
 _BETWEEN = re.compile(r",(?![^(]*\))")
 _COLUMN = re.compile(

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import orjson
-import pyarrow as pa
 
 from slackwater.errors import InvalidSchema
 
@@ -37,6 +36,8 @@ PRIMITIVE_NAMES = frozenset(
 _ALIASES = {"null": "void", "int": "integer", "bigint": "long", "smallint": "short", "tinyint": "byte"}
 _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(-?\d+)\s*\)\Z")
 _TEXT = re.compile(r"(char|varchar)\(\s*\d+\s*\)\Z")
+_GEOSPATIAL = re.compile(r"(geometry|geography)(?:\(([^()]*)\))?\Z")
+_EDGE_ALGORITHMS = ("spherical", "vincenty", "thomas", "andoyer", "karney")
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 # Metadata keys of a field. Source: "Column Metadata", "Default Columns", "Generated Columns", "Column Invariants".
@@ -70,6 +71,30 @@ class DecimalType:
 
     def __str__(self) -> str:
         return f"decimal({self.precision},{self.scale})"
+
+
+@dataclass(frozen=True, slots=True)
+class VariantType:
+    """Semi-structured values. Not comparable, so without order, partitions and clustering. Source: "Variant Type"."""
+
+    def __str__(self) -> str:
+        return "variant"
+
+
+@dataclass(frozen=True, slots=True)
+class GeospatialType:
+    """Shapes in WKB: `kind` is geometry or geography. Not comparable.
+
+    `crs` is the coordinate reference system. `algorithm` interpolates the edges of a geography; None for a geometry.
+    Source: the type names of the Delta kernels, because PROTOCOL.md does not describe the feature.
+    """
+
+    kind: str
+    crs: str = "OGC:CRS84"
+    algorithm: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.kind}({self.crs}{'' if self.algorithm is None else ', ' + self.algorithm})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +162,7 @@ class StructType:
         return "struct<" + ",".join(f"{f.name}:{f.type}" for f in self.fields) + ">"
 
 
-DataType = PrimitiveType | DecimalType | ArrayType | MapType | StructType
+DataType = PrimitiveType | DecimalType | VariantType | GeospatialType | ArrayType | MapType | StructType
 
 STRING = PrimitiveType("string")
 LONG = PrimitiveType("long")
@@ -152,6 +177,7 @@ DATE = PrimitiveType("date")
 TIMESTAMP = PrimitiveType("timestamp")
 TIMESTAMP_NTZ = PrimitiveType("timestamp_ntz")
 VOID = PrimitiveType("void")
+VARIANT = VariantType()
 
 
 def parse_schema(schema_string: str) -> StructType:
@@ -167,6 +193,11 @@ def parse_schema(schema_string: str) -> StructType:
     if not isinstance(parsed, StructType):
         raise InvalidSchema(f"schemaString must describe a struct, found {parsed}")
     return parsed
+
+
+def parse_type(name: str) -> DataType:
+    """Return the type with the `name` in a schema that is not nested. Raises InvalidSchema."""
+    return _parse_type_name(name, "")
 
 
 def schema_to_json(schema: StructType) -> str:
@@ -202,6 +233,8 @@ def _parse_type(node: Any, path: str) -> DataType:
                 _parse_type(node["valueType"], f"{path}.value"),
                 bool(node.get("valueContainsNull", True)),
             )
+        if kind == str(VARIANT):
+            return VARIANT
     except KeyError as error:
         raise InvalidSchema(f"column {path or '(root)'}: type {kind!r} lacks {error}") from error
     except TypeError as error:
@@ -213,6 +246,8 @@ def _parse_type_name(name: str, path: str) -> DataType:
     plain = _ALIASES.get(name, name)
     if plain in PRIMITIVE_NAMES:
         return PrimitiveType(plain)
+    if name == str(VARIANT):
+        return VARIANT
     if name == "decimal":
         return DecimalType(10, 0)
     if match := _DECIMAL.match(name):
@@ -222,7 +257,19 @@ def _parse_type_name(name: str, path: str) -> DataType:
         return DecimalType(precision, scale)
     if _TEXT.match(name):
         return STRING
+    if match := _GEOSPATIAL.match(name):
+        return _geospatial(match[1], [part.strip() for part in (match[2] or "").split(",") if part.strip()], path)
     raise InvalidSchema(f"column {path or '(root)'}: unknown type {name!r}")
+
+
+def _geospatial(kind: str, given: Sequence[str], path: str) -> GeospatialType:
+    """Return the type `kind(crs, algorithm)`. Both parts have defaults; a single part with a colon is the system."""
+    crs = next((part for part in given if ":" in part), GeospatialType(kind).crs)
+    algorithms = [part for part in given if ":" not in part]
+    is_known = all(part.lower() in _EDGE_ALGORITHMS for part in algorithms)
+    if len(algorithms) > (kind == "geography") or len(given) - len(algorithms) > 1 or not is_known:
+        raise InvalidSchema(f"column {path or '(root)'}: unknown type {kind}({', '.join(given)})")
+    return GeospatialType(kind, crs, (algorithms or ["SPHERICAL"])[0] if kind == "geography" else None)
 
 
 def _parse_field(node: Any, parent: str) -> StructField:
@@ -336,45 +383,3 @@ def nullable_type(data_type: DataType) -> DataType:
     if isinstance(data_type, MapType):
         return MapType(nullable_type(data_type.key_type), nullable_type(data_type.value_type))
     return data_type
-
-
-_ARROW_PRIMITIVES: dict[str, pa.DataType] = {
-    "string": pa.string(),
-    "long": pa.int64(),
-    "integer": pa.int32(),
-    "short": pa.int16(),
-    "byte": pa.int8(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "boolean": pa.bool_(),
-    "binary": pa.binary(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
-    "timestamp_ntz": pa.timestamp("us"),
-    "void": pa.null(),
-}
-
-
-def to_arrow_type(data_type: DataType) -> pa.DataType:
-    """Return the Arrow type for `data_type`. Timestamps have microsecond precision; `timestamp` is in UTC."""
-    if isinstance(data_type, PrimitiveType):
-        return _ARROW_PRIMITIVES[data_type.name]
-    if isinstance(data_type, DecimalType):
-        return pa.decimal128(data_type.precision, data_type.scale)
-    if isinstance(data_type, ArrayType):
-        return pa.list_(pa.field("element", to_arrow_type(data_type.element_type), data_type.contains_null))
-    if isinstance(data_type, MapType):
-        return pa.map_(
-            to_arrow_type(data_type.key_type),
-            pa.field("value", to_arrow_type(data_type.value_type), data_type.value_contains_null),
-        )
-    return pa.struct([_arrow_field(f) for f in data_type])
-
-
-def to_arrow_schema(schema: StructType) -> pa.Schema:
-    """Return the Arrow schema of a table with this Delta schema."""
-    return pa.schema([_arrow_field(f) for f in schema])
-
-
-def _arrow_field(column: StructField) -> pa.Field:
-    return pa.field(column.name, to_arrow_type(column.type), column.nullable)

@@ -163,7 +163,7 @@ class ExecutorRewrite:
                 constants = constants.add(plain.name, plain.dataType)
                 write = write.add(column.name, column.dataType, metadata=column.metadata)
         wanted = ReadProjection(
-            to_arrow_schema(read),
+            to_arrow_schema(read, in_files=True),
             layout.mode == ID,
             to_arrow_schema(constants),
             ROW if change.is_tracked else None,
@@ -175,7 +175,7 @@ class ExecutorRewrite:
             row_id, version = layout.hidden
             kept = (CarriedColumn(row_id, _BASE, True), CarriedColumn(version, _VERSION, False))
         footer = spark_footer(change.spark, write)
-        form = FileFormat(to_arrow_schema(write), codec=codec, max_rows=most, footer=footer)
+        form = FileFormat(to_arrow_schema(write, in_files=True), codec=codec, max_rows=most, footer=footer)
         return RewriteSpec(wanted, form, kept)
 
     @property

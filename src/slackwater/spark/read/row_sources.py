@@ -15,14 +15,16 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
-from slackwater.errors import DataFileNotFound
+from slackwater.errors import DataFileNotFound, UnsupportedFeature
 from slackwater.protocol.features.column_mapping import ID
 from slackwater.protocol.schema.schema import StructField, StructType
 from slackwater.scan.deletion_vectors import load_deletion_vectors
 from slackwater.scan.snapshot import Snapshot
+from slackwater.spark.hadoop.store import HadoopStore
 from slackwater.spark.jvm.file_index import FileListing, relation_of_index
 from slackwater.spark.parquet import field_ids
 from slackwater.spark.parquet.rebase_modes import READ_AS_WRITTEN, calendar_options
+from slackwater.spark.parquet.type_support import unreadable_by_spark
 from slackwater.spark.read.arrow_rows import ArrowFiles, arrow_rows
 from slackwater.spark.read.deleted_rows import deleted_rows, without_deleted_rows
 from slackwater.spark.read.file_columns import (
@@ -39,10 +41,28 @@ from slackwater.spark.read.file_relations import EVERY_FILE, KeptRelations, read
 from slackwater.spark.session.classic_connect import frame_of_relation, is_connect, never_null, relation_of
 from slackwater.spark.session.types import NullabilityMode, to_spark_schema
 from slackwater.spark.storage.locations import DataLocations, verify_urls
+from slackwater.spark.storage.row_transport import RowTransport, choose_transport
 from slackwater.spark.storage.shared_storage import all_here, log_sample, not_shared, require_shared
 from slackwater.stats.row_groups import RowGroupTest
 
 _ORDINAL = "__slackwater_ordinal"
+
+
+def transport_of_reads(spark: SparkSession, snapshot: Snapshot, option: str | None) -> RowTransport:
+    """Return the row transport for reads of `snapshot`: that of `choose_transport`, or Arrow if only Arrow can read.
+
+    Raises UnsupportedFeature if a column needs Arrow, but `option` or the store needs Spark, and the errors of
+    `choose_transport`.
+    """
+    reason = unreadable_by_spark(snapshot.schema)
+    if reason is None:
+        return choose_transport(spark, snapshot.store, option)
+    if option == RowTransport.SPARK or isinstance(snapshot.store, HadoopStore):
+        raise UnsupportedFeature(
+            f"{snapshot.store.root_url}: {reason}, which Spark's Parquet reader cannot read. Read the table with "
+            "Arrow: leave the option rows at auto, and use a store other than HDFS"
+        )
+    return choose_transport(spark, snapshot.store, RowTransport.ARROW)
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,6 @@ from slackwater.spark.jvm.file_index import accepts_file_indexes
 from slackwater.spark.jvm.local_rows import accepts_later_rows
 from slackwater.spark.parquet import field_ids
 from slackwater.spark.parquet.rebase_modes import by_calendar, rebases_unmarked_files
-from slackwater.spark.parquet.type_support import validate_types
 from slackwater.spark.read.bucketed_planning import plan_distributed, should_distribute
 from slackwater.spark.read.deferred_files import DeferredFiles, DeferredVectorFiles, first_files, numbered
 from slackwater.spark.read.deleted_rows import LaterWords, without_deleted_rows
@@ -56,14 +55,21 @@ from slackwater.spark.read.row_addresses import (
     address_of,
     located_schema,
 )
-from slackwater.spark.read.row_sources import ArrowRowSource, RowReadRequest, RowReadResult, RowSource, SparkRowSource
+from slackwater.spark.read.row_sources import (
+    ArrowRowSource,
+    RowReadRequest,
+    RowReadResult,
+    RowSource,
+    SparkRowSource,
+    transport_of_reads,
+)
 from slackwater.spark.session.classic_connect import empty_frame, frame_of_later_plan, is_connect, with_known_schema
 from slackwater.spark.session.enabled_sessions import cached_in_statement
 from slackwater.spark.session.reader_options import Options
 from slackwater.spark.session.settings import session_zone
 from slackwater.spark.session.types import NullabilityMode, to_spark_schema, to_spark_type
 from slackwater.spark.storage.locations import DataLocations
-from slackwater.spark.storage.row_transport import RowTransport, choose_transport, served_to_spark
+from slackwater.spark.storage.row_transport import RowTransport, served_to_spark
 from slackwater.sql.lexer import quoted
 from slackwater.stats.row_groups import RowGroupTest
 
@@ -154,7 +160,6 @@ class TableScan:
             raise InvalidArgument(
                 f"{self.snapshot.store.root_url}: row ids can only be read if delta.enableRowTracking is true"
             )
-        validate_types(self.snapshot.schema, self.snapshot.store.root_url)
 
     def dataframe(self) -> DataFrame:
         """Return the rows of the snapshot. `where` and `filter` directly on the frame read only files that may match.
@@ -344,7 +349,7 @@ class TableScan:
 
     @cached_property
     def _way(self) -> RowTransport:
-        return choose_transport(self.spark, self.snapshot.store, self.options.rows)
+        return transport_of_reads(self.spark, self.snapshot, self.options.rows)
 
     @cached_property
     def _source(self) -> RowSource:

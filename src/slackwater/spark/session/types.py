@@ -14,13 +14,17 @@ from slackwater.protocol.features.column_mapping import FIELD_ID, PHYSICAL_NAME
 from slackwater.protocol.schema.char_varchar import TEXT_TYPE
 from slackwater.protocol.schema.schema import (
     EXISTS_DEFAULT,
+    VARIANT,
     ArrayType,
     DataType,
     DecimalType,
+    GeospatialType,
     MapType,
     PrimitiveType,
     StructField,
     StructType,
+    VariantType,
+    parse_type,
 )
 
 PARQUET_FIELD_ID = "parquet.field.id"
@@ -62,6 +66,10 @@ def to_spark_type(
         return _TO_SPARK[data_type.name]
     if isinstance(data_type, DecimalType):
         return spark_types.DecimalType(data_type.precision, data_type.scale)
+    if isinstance(data_type, VariantType):
+        return spark_types.VariantType()
+    if isinstance(data_type, GeospatialType):
+        return _geospatial(data_type)
     if isinstance(data_type, ArrayType):
         element = to_spark_type(data_type.element_type, field_ids, not_null)
         return spark_types.ArrayType(element, data_type.contains_null)
@@ -72,6 +80,20 @@ def to_spark_type(
             data_type.value_contains_null,
         )
     return to_spark_schema(data_type, field_ids, not_null)
+
+
+def _geospatial(data_type: GeospatialType) -> spark_types.DataType:
+    """Return Spark's type, or binary (WKB) if this PySpark has no such type or not this reference system."""
+    if not hasattr(spark_types, "GeometryType"):
+        return spark_types.BinaryType()
+    from pyspark.errors import IllegalArgumentException
+
+    try:
+        if data_type.algorithm is None:
+            return spark_types.GeometryType._from_crs(data_type.crs)
+        return spark_types.GeographyType._from_crs(data_type.crs, data_type.algorithm.upper())
+    except IllegalArgumentException:
+        return spark_types.BinaryType()
 
 
 def to_spark_schema(
@@ -95,10 +117,9 @@ def _is_hidden(key: str) -> bool:
     return key.startswith(_INTERNAL) or key == EXISTS_DEFAULT
 
 
-_INSTEAD = (
-    "Cast the column to another type before the write, such as to_json(v) for a variant or st_asbinary(g) for a "
-    "geometry. docs/protocol-coverage.md lists the types"
-)
+# Types of Spark without a place in the protocol; some have a proposal.
+_NOT_ACCEPTED = ("TimeType", "DayTimeIntervalType", "YearMonthIntervalType", "CalendarIntervalType")
+_INSTEAD = "Cast the column to another type before the write. docs/protocol-coverage.md lists the types"
 
 
 def from_spark_schema(schema: spark_types.StructType) -> StructType:
@@ -149,10 +170,37 @@ def _from_spark(spark_type: spark_types.DataType, path: str) -> DataType:
         )
     if isinstance(spark_type, (spark_types.CharType, spark_types.VarcharType)):
         return PrimitiveType("string")
+    if isinstance(spark_type, spark_types.VariantType):
+        return VARIANT
+    if (shape := as_geospatial(spark_type, path)) is not None:
+        return shape[0]
     found = _FROM_SPARK.get(type(spark_type))
+    if type(spark_type).__name__ in _NOT_ACCEPTED:
+        raise UnsupportedFeature(
+            f"column {path}: the type {spark_type.simpleString()} is not in the Delta protocol yet. {_INSTEAD}",
+            error_class="DELTA_UNSUPPORTED_DATA_TYPES",
+        )
     if found is None:
         raise UnsupportedFeature(
             f"column {path}: the type {spark_type.simpleString()} is not supported by Slackwater yet. {_INSTEAD}",
             error_class="DELTA_UNSUPPORTED_DATA_TYPES",
         )
     return found
+
+
+def as_geospatial(spark_type: Any, path: str = "") -> tuple[GeospatialType, int] | None:
+    """Return a type of shapes and its SRID, None for another type.
+
+    Raises UnsupportedFeature for shapes of several reference systems.
+    """
+    if type(spark_type).__name__ not in ("GeometryType", "GeographyType"):
+        return None
+    if spark_type.srid == spark_type.MIXED_SRID:
+        raise UnsupportedFeature(
+            f"column {path}: shapes of several reference systems ({spark_type.simpleString()}) cannot be stored in one "
+            "column. Cast it to the type with an SRID",
+            error_class="DELTA_UNSUPPORTED_DATA_TYPES",
+        )
+    parsed = parse_type(str(spark_type.jsonValue()))
+    assert isinstance(parsed, GeospatialType)  # noqa: S101  (PySpark writes the names of the protocol)
+    return parsed, spark_type.srid

@@ -22,6 +22,7 @@ from slackwater.scan.file_pruning import plan
 from slackwater.scan.snapshot import physical_paths
 from slackwater.spark.hadoop.store import HadoopStore
 from slackwater.spark.jvm.callbacks import end_connection, without_traceback
+from slackwater.spark.parquet.type_support import unreadable_by_spark
 from slackwater.spark.read.table_scan import TableScan
 from slackwater.spark.session.classic_connect import empty_frame, java_class
 from slackwater.spark.storage.row_transport import uses_spark
@@ -53,7 +54,8 @@ def can_be_driven(scan: StreamScan) -> bool:
     spark = scan.spark
     if not takes_sources(spark, DriverSource) or (spark.conf.get(_LOG_FORMAT, None) or "1") != "1":
         return False
-    return uses_spark(spark, scan.snapshot.store, scan.options.rows)
+    snapshot = scan.snapshot
+    return unreadable_by_spark(snapshot.schema) is None and uses_spark(spark, snapshot.store, scan.options.rows)
 
 
 @dataclass(frozen=True)

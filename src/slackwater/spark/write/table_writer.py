@@ -24,12 +24,14 @@ from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.features.write_expressions import WriteExpressions, row_rules
 from slackwater.protocol.properties.properties import (
     COMPRESSION_CODEC,
+    ENABLE_VARIANT_SHREDDING,
     MATERIALIZED_ROW_COMMIT_VERSION,
     MATERIALIZED_ROW_ID,
     WRITE_PARTITION_COLUMNS,
     TableProperties,
 )
 from slackwater.protocol.schema.schema import StructType, schema_to_json
+from slackwater.protocol.schema_changes.column_names import validate_column_types
 from slackwater.scan.file_changes import CHANGE_TYPE
 from slackwater.spark.conditions.transaction_time import TransactionTime
 from slackwater.spark.read.row_addresses import KEPT_COMMIT_VERSION, KEPT_ROW_ID
@@ -89,7 +91,11 @@ class TableWriter:
         return TransactionTime.of(self.table)
 
     def layout(self, hidden: Sequence[str] = ()) -> FileLayout:
-        """Return the file layout. `hidden` names columns to write into the files, absent from the schema."""
+        """Return the file layout. `hidden` names columns to write into the files, absent from the schema.
+
+        Raises InvalidArgument for a column that files cannot store, such as void inside another column.
+        """
+        validate_column_types(self.schema)
         clustered = clustering.physical_columns(self.domains.get(clustering.DOMAIN), self.table.root_url)
         identity = [(self._physical(i.name),) for i in self.rules.identity]
         leaves = stats_leaves(
@@ -104,6 +110,7 @@ class TableWriter:
             or self.properties.flag(WRITE_PARTITION_COLUMNS),
             hidden,
             self._finish(),
+            self.properties.flag(ENABLE_VARIANT_SHREDDING),
         )
 
     def write(

@@ -52,7 +52,9 @@ def write_arrow_files(
     schema = frame.schema
     columns = spark_types.StructType([field for field in schema.fields if field.name not in directories])
     codec, most = options_of(options, spark.conf.get(CODEC, None) or "snappy")
-    form = FileFormat(to_arrow_schema(columns), directories, partitions, codec, most, spark_footer(spark, columns))
+    form = FileFormat(
+        to_arrow_schema(columns, in_files=True), directories, partitions, codec, most, spark_footer(spark, columns)
+    )
     # Sorted, so that a task has only one open file.
     rows = frame.sortWithinPartitions(*map(quoted, directories)) if directories else frame
     try:

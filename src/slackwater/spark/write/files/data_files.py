@@ -29,8 +29,9 @@ from slackwater.protocol.actions.partition_values import (
     serialize_partition_value,
 )
 from slackwater.protocol.actions.paths import canonical_path, encode_path
-from slackwater.protocol.features.column_mapping import FIELD_ID, NONE, physical_name, physical_schema
-from slackwater.protocol.schema.schema import VOID, DataType, StructField, StructType, nullable_type
+from slackwater.protocol.features.column_mapping import FIELD_ID, ID, NONE, field_id, physical_name, physical_schema
+from slackwater.protocol.schema.nested_columns import parts
+from slackwater.protocol.schema.schema import VOID, DataType, StructField, StructType, VariantType, nullable_type
 from slackwater.spark.session.classic_connect import new_observation, observed, writer_failure
 from slackwater.spark.session.temporary_settings import with_settings
 from slackwater.spark.session.types import PARQUET_FIELD_ID, to_spark_type
@@ -42,7 +43,7 @@ from slackwater.spark.write.files.local_files import write_local_files
 from slackwater.spark.write.files.staging import Staging, staging_for
 from slackwater.sql.lexer import quoted
 from slackwater.stats.footers import StatsLeaves, parquet_footer, stats_of_footer
-from slackwater.storage.parquet_footer import ParquetFooter, read_footer
+from slackwater.storage.parquet_footer import FIELD_ID_KEY, ParquetFooter, read_footer
 from slackwater.storage.store import ObjectMeta, ObjectStore
 
 _PARTITION = "__slackwater_partition_"
@@ -58,6 +59,9 @@ WRITE_SETTINGS = {
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.fieldId.write.enabled": "true",
 }
+# With it, Spark drops the field id of a variant that the written frame reads by a path.
+_PUSH_VARIANT = "spark.sql.variant.pushVariantIntoScan"
+_SHREDDING_SETTINGS = ("spark.sql.variant.writeShredding.enabled", "spark.sql.variant.inferShreddingSchema")
 """Session settings during the write of files."""
 _ROWS = "rows"
 
@@ -68,7 +72,7 @@ class FileLayout:
 
     `materialize_partitions` also writes partition columns into the files, after the data columns. `hidden` names
     further columns of the frame to write into the files, absent from the schema. `finish` edits each file before its
-    footer is read.
+    footer is read. `shreds_variants` allows Spark to shred variants, by types that it infers from the first rows.
     """
 
     schema: StructType
@@ -78,6 +82,15 @@ class FileLayout:
     materialize_partitions: bool = False
     hidden: Sequence[str] = ()
     finish: Callable[[ObjectStore, str], None] | None = None
+    shreds_variants: bool = False
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """Session settings during the write of files."""
+        if not any(isinstance(found, VariantType) for _, found in parts(self.schema)):
+            return WRITE_SETTINGS
+        shredding = dict.fromkeys(_SHREDDING_SETTINGS, str(self.shreds_variants).lower())
+        return {**WRITE_SETTINGS, **shredding, _PUSH_VARIANT: "false"}
 
 
 @dataclass
@@ -196,7 +209,7 @@ def _write_by_spark(
     options: Mapping[str, Any],
 ) -> tuple[Iterable[_Staged], bool]:
     """Return the files written by Spark's own writer, and whether it left any file."""
-    with with_settings(frame.sparkSession, WRITE_SETTINGS):
+    with with_settings(frame.sparkSession, layout.settings):
         if served_to_spark(frame.sparkSession, store) is not None:
             local = write_local_files(frame, store, staging.rows, directories, options)
             is_final = layout.finish is None
@@ -370,6 +383,8 @@ def _finish(
     footer = file.footer or parquet_footer(store, meta.path)[0]
     if not footer.num_rows:
         return 0
+    if layout.mode == ID:
+        _require_field_ids(footer, layout, f"{store.root_url}: {meta.path}")
     stats = stats_of_footer(footer, layout.leaves)
     values: dict[str, str | None] = {}
     directories: list[tuple[str, str | None]] = []
@@ -390,6 +405,18 @@ def _finish(
     staging.keep(meta.path, path)
     written.adds.append(add)
     return int(footer.num_rows)
+
+
+def _require_field_ids(footer: ParquetFooter, layout: FileLayout, where: str) -> None:
+    """Raise StorageError if a column of a written file lacks its field id, because readers would find nulls."""
+    ids = {field.name: (field.metadata or {}).get(FIELD_ID_KEY) for field in footer.metadata.schema.to_arrow_schema()}
+    for column in layout.schema:
+        name = physical_name(column, layout.mode)
+        if name in ids and ids[name] != str(field_id(column)).encode():
+            raise StorageError(
+                f"{where}: column {column.name} was written with the field id {ids[name]!r}, but the table identifies "
+                f"it by {field_id(column)}. Nothing was committed. Set spark.sql.parquet.fieldId.write.enabled to true"
+            )
 
 
 class CountedRows:
