@@ -58,6 +58,11 @@ class GoldenTable:
         truth: Mapping[str, Any] = self.record.get("truth") or {}
         return truth
 
+    def require_content(self, content: Mapping[str, Any]) -> None:
+        """Fail unless rows and hash of `content` are those of the index, as far as it knows them."""
+        known = {key: value for key in ("rows", "hash") if (value := self.truth.get(key)) is not None}
+        assert {key: content[key] for key in known} == known
+
     @property
     def foreign_features(self) -> tuple[str, ...]:
         """The reader features of the table that the protocol's documents do not know."""

@@ -25,7 +25,7 @@ _UNLIKE_OURS: Mapping[tuple[str, str], Mapping[str, str]] = {
     (entry["peer"], name): entry for entry in EXPECTATIONS["peers"]["unlike_ours"] for name in entry["tables"]
 }
 _REFUSED_VERSIONS: Mapping[str, Mapping[str, Any]] = EXPECTATIONS["peers"]["versions_that_deltalake_alone_refuses"]
-_READABLE = [t for t in tables() if is_readable(t) and t.id not in EXPECTATIONS["refused_by_the_scan"]]
+_READABLE = [t for t in tables() if is_readable(t)]
 
 _WITH_HISTORY = [
     t

@@ -49,6 +49,7 @@ def start(jars: str, folder: str, more: Mapping[str, str] | None = None) -> Spar
         # So many tasks has each listing of a VACUUM, by default 10,000.
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
         "spark.databricks.delta.retentionDurationCheck.enabled": "false",
+        "spark.databricks.delta.geo.preview.enabled": "true",
         # Most of a query on a handful of rows would be the time to compile it.
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",

@@ -32,6 +32,26 @@ _COLUMN_MAPPING_UNREADABLE = {
 }
 _CHECKPOINTS = {"delta.checkpointInterval": "1"}
 
+_NO_SHAPES = dict.fromkeys(("datafusion", "deltalake-pyarrow", "duckdb", "polars"), "the types are not known to it")
+_NO_SHREDDING = dict.fromkeys(_NO_SHAPES, "the reader feature is not known to it")
+_NO_VARIANTS = {
+    "duckdb": "it knows the feature, but not the type in Arrow",
+    "polars": "its Parquet reader does not know the annotation of variants",
+}
+_OBJECT = {"value": b"\x02\x02\x00\x01\x00\x02\x06\x0c\x01\x0dtwo", "metadata": b"\x01\x02\x00\x01\x02ab"}
+_TEXT = {"value": b"\x0dtwo", "metadata": b"\x01\x00\x00"}
+
+
+def _variants(key: int) -> Batch:
+    row = f"""{key}L, parse_json('{{"a":1,"b":"two"}}'), named_struct('v', parse_json('"two"'))"""
+    return Batch.of("id, v, s", {row: (key, _OBJECT, {"v": _TEXT})})
+
+
+_VARIANTS = (_variants(1), _variants(2), _variants(3))
+_WKB = "0101000000000000000000F03F0000000000000040"
+_GEOMETRY, _GEOGRAPHY = f"st_geomfromwkb(X'{_WKB}', 4326)", f"st_geogfromwkb(X'{_WKB}')"
+_POINT = {"srid": 4326, "wkb": bytes.fromhex(_WKB)}
+
 TABLE_FEATURES: tuple[Feature, ...] = (
     Feature(
         "appendOnly",
@@ -206,6 +226,32 @@ TABLE_FEATURES: tuple[Feature, ...] = (
         properties={"delta.feature.vacuumProtocolCheck": "supported"},
         table_features=frozenset({"vacuumProtocolCheck"}),
         unreadable={**_NOT_BY_PYARROW, **_NOT_BY_POLARS, "datafusion": "the reader feature is not known to it"},
+    ),
+    Feature(
+        "variantType",
+        (_ID, Column("v", "VARIANT"), Column("s", "STRUCT<v: VARIANT>")),
+        _VARIANTS,
+        table_features=frozenset({"variantType"}),
+        unreadable=_NO_VARIANTS,
+    ),
+    Feature(
+        "variantShredding",
+        (_ID, Column("v", "VARIANT"), Column("s", "STRUCT<v: VARIANT>")),
+        _VARIANTS,
+        properties={"delta.enableVariantShredding": "true", **_CHECKPOINTS},
+        table_features=frozenset({"variantType", "variantShredding"}),
+        unreadable=_NO_SHREDDING,
+    ),
+    Feature(
+        "geospatial",
+        (_ID, Column("g", "GEOMETRY(4326)"), Column("h", "GEOGRAPHY(4326)")),
+        (
+            Batch.of("id, g, h", {f"1L, {_GEOMETRY}, {_GEOGRAPHY}": (1, _POINT, _POINT)}),
+            Batch.of("id, g, h", {f"2L, {_GEOMETRY}, {_GEOGRAPHY}": (2, _POINT, _POINT)}),
+            Batch.of("id, g, h", {f"3L, {_GEOMETRY}, {_GEOGRAPHY}": (3, _POINT, _POINT)}),
+        ),
+        table_features=frozenset({"geospatial"}),
+        unreadable=_NO_SHAPES,
     ),
     Feature("checkpoints", _TWO, _ROWS, properties=_CHECKPOINTS, log_files=("*1.checkpoint.parquet",)),
     Feature(

@@ -43,7 +43,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, Mapping):
-        return {name: _plain(inner) for name, inner in value.items()}
+        return {name: _plain(inner) for name, inner in sorted(value.items())}
     pairs = [_pair(element) for element in value]
     if pairs and all(pair is not None for pair in pairs):
         return {"map": sorted([_plain(key), _plain(item)] for key, item in filter(None, pairs))}
