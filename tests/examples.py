@@ -1,11 +1,11 @@
-"""How many examples tests of properties try: all of them with `--long`, else a third."""
+"""How many examples tests of properties try: all of them with `--long`, else a fifth."""
 
 from __future__ import annotations
 
 from hypothesis import settings
 
 LONG = 100
-SHORT = 34
+SHORT = 20
 
 
 def load_profile(is_long: bool) -> None:

@@ -101,7 +101,7 @@ def test_files_without_spark_tests_are_not_read_for_a_run_of_spark_tests(tmp_pat
     assert unread() == []
 
 
-def test_properties_are_tried_with_a_third_of_the_examples_in_a_short_run(request: pytest.FixtureRequest) -> None:
+def test_properties_are_tried_with_a_fifth_of_the_examples_in_a_short_run(request: pytest.FixtureRequest) -> None:
     assert [examples(number) for number in (1, 30, 100)] == (
-        [1, 30, 100] if request.config.getoption("--long") else [1, 11, 34]
+        [1, 30, 100] if request.config.getoption("--long") else [1, 6, 20]
     )

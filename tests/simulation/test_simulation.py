@@ -14,7 +14,7 @@ from tests.histories.history import Outcome
 from tests.simulation.scheduler import ran
 from tests.simulation.world import Template
 
-SHORT, LONG = 80, 6000
+SHORT, LONG = 48, 6000
 PARTS = 4
 """Of the seeds, so that a failure of one does not hide the others."""
 
