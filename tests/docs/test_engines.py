@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from tools import engine_table
+
 from tests.interop.features import TABLE_FEATURES
 from tests.interop.peers import PEERS
-from tools import engine_table
 
 
 def test_the_page_is_the_table_of_the_catalogue() -> None:

@@ -93,10 +93,13 @@ def _type_of(leaves: Sequence[Leaf]) -> pa.StructType:
 
 
 def _bound_type(kind: DataType) -> pa.DataType | None:
-    """Return the type of minimum and maximum, None without a JSON format. The corners of shapes are texts (WKT)."""
-    if isinstance(kind, VariantType):
+    """Return the type of minimum and maximum, None if JSON and columns have no common form of them.
+
+    Bounds of variants and shapes are texts in JSON, and binary in columns.
+    """
+    if isinstance(kind, VariantType | GeospatialType):
         return None
-    arrow = pa.string() if isinstance(kind, GeospatialType) else to_arrow_type(kind)
+    arrow = to_arrow_type(kind)
     return None if wire_type(arrow) is None else arrow
 
 

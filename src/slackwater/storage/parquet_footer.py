@@ -7,6 +7,7 @@ ValueError. Source: the public Parquet format ("parquet.thrift"), Thrift's compa
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -36,6 +37,8 @@ _COLUMNS, _NUM_ROWS = 1, 3
 _META_DATA = 3
 _CHUNK_TYPE, _CODEC, _UNCOMPRESSED_SIZE, _STORED_SIZE, _DATA_PAGES, _DICTIONARY, _STATISTICS = 1, 4, 6, 7, 9, 11, 12
 _NULL_COUNT, _MAX_VALUE, _MIN_VALUE = 3, 5, 6
+_GEOSPATIAL_STATISTICS, _BOX = 17, 1
+_CORNERS = (1, 2, 3, 4)
 _TYPE_ORDER = 1
 _CODECS = ("none", "snappy", "gzip", "lzo", "brotli", "lz4", "zstd", "lz4")
 _TRUE, _FALSE, _BYTE, _I64, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 6, 7, 8, 9, 10, 12
@@ -48,7 +51,8 @@ class ColumnChunk:
     """A leaf column of a row group: its size before compression in bytes, number of nulls, and bounds of its values.
 
     The bounds have the column's physical type. Both are None if the footer does not store them in the type's order.
-    `start` and `stored_bytes` locate the column's pages in the file.
+    `start` and `stored_bytes` locate the column's pages in the file. `box` is the bounding box of shapes: least and
+    greatest x, least and greatest y.
     """
 
     uncompressed_bytes: int
@@ -58,6 +62,7 @@ class ColumnChunk:
     codec: str = "none"
     start: int = 0
     stored_bytes: int = 0
+    box: tuple[float, float, float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,14 +215,14 @@ def _column(node: Any, leaf: Any, is_ordered: bool) -> ColumnChunk:
     size, codec = _count_in(described, _UNCOMPRESSED_SIZE), _count_in(described, _CODEC)
     name = _CODECS[codec] if codec < len(_CODECS) else str(codec)
     place = _place(described)
-    statistics = described.get(_STATISTICS)
+    statistics, box = described.get(_STATISTICS), _box(described.get(_GEOSPATIAL_STATISTICS))
     if not isinstance(statistics, dict):
-        return ColumnChunk(size, None, None, None, name, *place)
+        return ColumnChunk(size, None, None, None, name, *place, box)
     nulls = statistics.get(_NULL_COUNT)
     low, high = (_bound(statistics.get(field), leaf) if is_ordered else None for field in (_MIN_VALUE, _MAX_VALUE))
     if low is None or high is None:
         low = high = None
-    return ColumnChunk(size, nulls if isinstance(nulls, int) and nulls >= 0 else None, low, high, name, *place)
+    return ColumnChunk(size, nulls if isinstance(nulls, int) and nulls >= 0 else None, low, high, name, *place, box)
 
 
 def _place(described: Any) -> tuple[int, int]:
@@ -225,6 +230,15 @@ def _place(described: Any) -> tuple[int, int]:
     starts = [found for field in (_DICTIONARY, _DATA_PAGES) if _is_count(found := described.get(field)) and found]
     size = described.get(_STORED_SIZE)
     return min(starts, default=0), size if _is_count(size) else 0
+
+
+def _box(statistics: Any) -> tuple[float, float, float, float] | None:
+    found = statistics.get(_BOX) if isinstance(statistics, dict) else None
+    corners = [found.get(field) if isinstance(found, dict) else None for field in _CORNERS]
+    if not all(isinstance(corner, float) and math.isfinite(corner) for corner in corners):
+        return None
+    west, east, south, north = corners
+    return west, east, south, north  # type: ignore[return-value]  # checked by the condition above
 
 
 def _is_count(found: Any) -> bool:
@@ -314,7 +328,9 @@ def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
     if kind in (_TRUE, _FALSE, _BYTE):
         return data[at], at + 1
     if kind == _DOUBLE:
-        return None, at + 8
+        if at + 8 > len(data):
+            raise ValueError("a number is longer than the footer")
+        return struct.unpack_from("<d", data, at)[0], at + 8
     # The Parquet format has no maps.
     raise ValueError(f"a value of the unknown kind {kind}")
 
