@@ -42,7 +42,6 @@ from slackwater.spark.write.overwrite_scope import (
     rows_where,
     whole_table,
 )
-from slackwater.spark.write.schema_evolution import evolved_table
 from slackwater.spark.write.store_assignment import stored_columns
 from slackwater.spark.write.table_writer import TableWriter, WriteResult
 from slackwater.sql.lexer import quoted
@@ -54,6 +53,7 @@ from slackwater.transaction.commit_validation import validate_not_append_only
 from slackwater.transaction.definition import clustering_domain, with_nested_ids
 from slackwater.transaction.rows.file_action_rows import as_removes
 from slackwater.transaction.table.alteration import clustering_columns
+from slackwater.transaction.table.schema_evolution import evolved_table
 
 _CLOCK = Clock()
 # How much of the rows in the shuffle becomes one file.

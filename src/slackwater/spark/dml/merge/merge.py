@@ -41,9 +41,9 @@ from slackwater.spark.read.row_addresses import row_count
 from slackwater.spark.read.table_scan import TableScan
 from slackwater.spark.session.classic_connect import alias_of
 from slackwater.spark.write.alignment import aligned_column, is_aligned, null_column
-from slackwater.spark.write.schema_evolution import evolved_table
 from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.row_reads import RowsRead
+from slackwater.transaction.table.schema_evolution import evolved_table
 
 
 @dataclass(frozen=True)

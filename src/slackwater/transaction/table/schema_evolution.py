@@ -19,10 +19,10 @@ from slackwater.transaction.definition import with_nested_ids
 
 
 def evolved_table(snapshot: Snapshot, data: StructType, merge: bool) -> TableConfiguration:
-    """The table after a write of `data`; with `merge`, columns that only the data has are added, others widened.
+    """Return the table after a write of `data`. With `merge`, new columns are added and narrower columns widened.
 
-    It supports what its metadata asks for.
-    Raises InvalidArgument for data that does not fit: see `slackwater.protocol.schema_changes.merge_schema`.
+    The protocol supports the features required by the metadata. Raises InvalidArgument for data that does not fit: see
+    `slackwater.protocol.schema_changes.merge_schema`.
     """
     old, mode = snapshot.configuration, snapshot.column_mapping_mode
     if merge:
