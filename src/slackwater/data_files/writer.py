@@ -107,7 +107,7 @@ def write_rows(
 
     Files may remain after an error. Raises StorageError.
     """
-    current: _OpenFile | None = None
+    current: OpenFile | None = None
     with ThreadPoolExecutor(1) as beside:
         try:
             for batch in batches:
@@ -117,7 +117,7 @@ def write_rows(
                         if current is not None and (current.texts != texts or not current.room):
                             yield current.put()
                             current = None
-                        current = current or _OpenFile(store, directory, form, texts, beside)
+                        current = current or OpenFile(store, directory, form, texts, beside)
                         part = rest.slice(0, current.room)
                         current.add(part)
                         rest = rest.slice(part.num_rows)
@@ -147,10 +147,11 @@ def _runs(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[tuple[s
 
 
 @dataclass
-class _OpenFile:
+class OpenFile:
     """A growing file on this machine's disk, until its upload.
 
-    The thread of `beside` encodes a full row group while rows of the next group arrive.
+    A thread of `beside` encodes a full row group while rows of the next group arrive. `held_bytes` is the size of the
+    rows in memory, `stored_bytes` the size of the encoded rows on the disk.
     """
 
     store: ObjectStore
@@ -159,8 +160,9 @@ class _OpenFile:
     texts: tuple[str | None, ...]
     beside: ThreadPoolExecutor
     num_rows: int = 0
+    held_bytes: int = 0
+    stored_bytes: int = 0
     _held: list[pa.RecordBatch] = field(default_factory=list)
-    _held_bytes: int = 0
     _columns: list[ColumnMatch] | None = None
     _encoding: Future[None] | None = None
 
@@ -185,19 +187,26 @@ class _OpenFile:
         return self.form.max_rows - self.num_rows if self.form.max_rows else _NO_LIMIT
 
     def add(self, rows: pa.RecordBatch) -> None:
+        """Append rows with the columns of the file, by name. Raises the errors of the previous row group."""
         if self._columns is None:
             self._columns = matched(rows.schema, self.form.columns, by_id=False, where="the rows to write")
         columns = [rows.column(rows.schema.get_field_index(str(c.name))) for c in self._columns]
         arrays = [c.convert(column) for c, column in zip(self._columns, columns, strict=True)]
         converted = pa.RecordBatch.from_arrays(arrays, schema=self.form.columns)
         self._held.append(converted)
-        self._held_bytes += converted.nbytes
+        self.held_bytes += converted.nbytes
         self.num_rows += rows.num_rows
-        if self._held_bytes >= _GROUP_BYTES:
+        if self.held_bytes >= _GROUP_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Begin to encode the rows in memory, after the end of the previous row group."""
+        if self._held:
             self._wait()
             self._encoding = self.beside.submit(self._encode, self._group())
 
     def put(self) -> WrittenFile:
+        """Complete the file and upload it. Raises StorageError."""
         try:
             self._wait()
             if self._held:
@@ -206,7 +215,8 @@ class _OpenFile:
             size_bytes = self._local.stat().st_size
             partitions = list(zip(self.form.partitions, self.texts, strict=True))
             name = f"part-{uuid.uuid4()}-c000{_CODECS[self.form.codec][1]}.parquet"
-            path = f"{self.directory}/{hive_directory(partitions)}{name}"
+            directory = f"{self.directory}/" if self.directory else ""
+            path = f"{directory}{hive_directory(partitions)}{name}"
             self.store.put_file(path, self._local)
             footer = self._footer(size_bytes)
         except OSError as error:
@@ -216,6 +226,7 @@ class _OpenFile:
         return WrittenFile(path, size_bytes, time.time_ns() // 1_000_000, self.num_rows, self.texts, footer)
 
     def discard(self) -> None:
+        """Delete the local file."""
         if self._encoding is not None:
             wait([self._encoding])
         self._writer.close()
@@ -223,12 +234,13 @@ class _OpenFile:
 
     def _group(self) -> pa.Table:
         group = pa.Table.from_batches(self._held)
-        self._held, self._held_bytes = [], 0
+        self._held, self.held_bytes = [], 0
         return group
 
     def _encode(self, group: pa.Table) -> None:
         try:
             self._writer.write_table(group, row_group_size=group.num_rows)
+            self.stored_bytes = self._local.stat().st_size
         except OSError as error:
             raise self._failed(error) from error
 
