@@ -49,8 +49,10 @@ _COMPARE: dict[str, Callable[[Datum, pa.Scalar], Datum]] = {
 _FEW_VALUES = 4
 
 
-def require_decidable(predicate: Predicate) -> None:
-    """Verify that rows can be filtered by `predicate`.
+def require_decidable(
+    predicate: Predicate, remedy: str = "Read without it, and filter in DuckDB, Polars or pandas"
+) -> None:
+    """Verify that rows can be filtered by `predicate`. `remedy` is the last sentence of the message.
 
     Raises InvalidArgument, with the text of the condition, for an unsupported condition.
     """
@@ -61,7 +63,7 @@ def require_decidable(predicate: Predicate) -> None:
             raise InvalidArgument(
                 f"rows are not filtered by {node.text or 'this condition'} without Spark. A condition must compare "
                 "columns with literals (=, <=>, !=, <, <=, >, >=, BETWEEN, IN, LIKE 'prefix%', IS NULL; AND, OR, NOT). "
-                "Read without it, and filter in DuckDB, Polars or pandas"
+                f"{remedy}"
             )
         if isinstance(node, (And, Or)):
             pending.extend(reversed(node.children))

@@ -7,11 +7,13 @@ Source: delta-protocol.md "Reader Requirements for Column Mapping", "… for Del
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyroaring import BitMap64
 
 from slackwater.data_files.reader import MOST_AHEAD_BYTES, ReadProjection, RowCondition, Split, read_splits
 from slackwater.data_files.row_filter import require_decidable
@@ -38,6 +40,8 @@ _REMOTE_READERS = 16
 _FILES_AT_ONCE = 256
 # Higher limit for callers with all rows in memory, because the rows need that memory anyway.
 _MOST_AHEAD_OF_ALL_BYTES = 2 << 30
+_FILE, _ROW = "__slackwater_file", "__slackwater_row"
+_ALL_ROWS: Mapping[str, BitMap64] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,23 +78,54 @@ class ArrowScan:
         """The schema of the rows, by display names."""
         return to_arrow_schema(StructType(self.columns))
 
-    def batches(self, files: pa.Table, limit: int | None = None, keeps_all: bool = False) -> Iterator[pa.RecordBatch]:
+    def batches(
+        self,
+        files: pa.Table,
+        limit: int | None = None,
+        keeps_all: bool = False,
+        only: Mapping[str, BitMap64] = _ALL_ROWS,
+    ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of `files`, which have FILE_COLUMNS, in their order, at most `limit` rows.
 
         Several files and row groups are read concurrently, more of them if the caller `keeps_all` rows in memory. With
-        a `limit`, files are read one after another. Raises DataFileNotFound, CorruptTable, CorruptDeletionVector,
+        a `limit`, files are read one after another. `only` limits the rows of a file (by path) to these indexes.
+        Raises DataFileNotFound, CorruptTable, CorruptDeletionVector,
         PathNotAllowed, UnsupportedFeature, StorageError.
         """
         snapshot = self.snapshot
         readers = _readers(snapshot) if limit is None else 1
         ahead_bytes = _MOST_AHEAD_OF_ALL_BYTES if keeps_all else MOST_AHEAD_BYTES
         try:
-            found = read_splits(snapshot.store, self._splits(files), self._wanted(), readers, ahead_bytes)
+            found = read_splits(snapshot.store, self._splits(files, only), self._wanted(), readers, ahead_bytes)
             for batch in _first(found, limit):
                 # A batch without projected columns has one column of nulls.
                 yield batch if self.columns else batch.select([])
         except DataFileNotFound as error:
             raise DataFileNotFound(f"version {snapshot.version} names a data file that is gone: {error}") from error
+
+    def addresses(self, files: pa.Table) -> dict[str, BitMap64]:
+        """Return the indexes of the rows of `files` for which the predicate is true, by path. No path has no rows.
+
+        `files` has FILE_COLUMNS. Raises as `batches`.
+        """
+        snapshot, wanted = self.snapshot, self._wanted()
+        place = pa.field(_FILE, pa.int64())
+        addressed = replace(
+            wanted,
+            constants=pa.schema([*wanted.constants, place]),
+            row=_ROW,
+            given=pa.schema([place, pa.field(_ROW, pa.int64())]),
+        )
+        numbered = (
+            replace(split, constants={**split.constants, _FILE: pa.scalar(number, pa.int64())})
+            for number, split in enumerate(self._splits(files, _ALL_ROWS))
+        )
+        paths = files["path"].to_pylist()
+        found: dict[str, BitMap64] = {}
+        for batch in read_splits(snapshot.store, numbered, addressed, _readers(snapshot)):
+            rows = batch.column(1).to_numpy().astype(np.uint64)
+            found.setdefault(paths[batch.column(0)[0].as_py()], BitMap64()).update(rows)
+        return found
 
     def _wanted(self) -> ReadProjection:
         snapshot, read = self.snapshot, self._read
@@ -123,23 +158,25 @@ class ArrowScan:
         partitions = set(self.snapshot.metadata.partition_columns)
         return frozenset(c.name for c in self.snapshot.schema if c.name in partitions or c.type == VOID)
 
-    def _splits(self, files: pa.Table) -> Iterator[Split]:
+    def _splits(self, files: pa.Table, only: Mapping[str, BitMap64]) -> Iterator[Split]:
         # Groups of files, so that the first rows do not wait for the deletion vectors of all files.
         for start in range(0, files.num_rows, _FILES_AT_ONCE):
-            yield from self._splits_of(files.slice(start, _FILES_AT_ONCE))
+            yield from self._splits_of(files.slice(start, _FILES_AT_ONCE), only)
 
-    def _splits_of(self, files: pa.Table) -> Iterator[Split]:
+    def _splits_of(self, files: pa.Table, only: Mapping[str, BitMap64]) -> Iterator[Split]:
         snapshot = self.snapshot
         store, outside = snapshot.store, snapshot.table.follows_outside
         vectors = files["deletionVector"].to_pylist()
         known = [vector for vector in vectors if vector is not None]
         bitmaps = iter(load_deletion_vectors(store, known, outside) if known else ())
-        places = resolve_files(store, files["path"].to_pylist(), outside)
+        paths = files["path"].to_pylist()
+        places = resolve_files(store, paths, outside)
         constant = self._constant
         columns = {c.name: self._values(files, c) for c in self._read if c.name in constant}
         for at, (place, vector, size) in enumerate(zip(places, vectors, files["size"].to_pylist(), strict=True)):
             values = {name: column[at] for name, column in columns.items()}
-            yield Split(place, 0, None, None if vector is None else next(bitmaps), values, size)
+            deleted = None if vector is None else next(bitmaps)
+            yield Split(place, 0, None, deleted, values, size, only.get(paths[at]))
 
     def _values(self, files: pa.Table, column: StructField) -> pa.Array:
         if column.type == VOID:

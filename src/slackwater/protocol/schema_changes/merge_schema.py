@@ -60,7 +60,7 @@ def merge_schemas(
         names = ", ".join(format_column_path(path) for path in merge.refused)
         raise InvalidArgument(
             f"the data has columns that the table lacks: {names}. The table's columns are {list(table.names)}. Set "
-            "the option mergeSchema to true to add the new ones, or omit them",
+            "the option mergeSchema to true (schema_mode='merge' without Spark) to add the new ones, or omit them",
             error_class="DELTA_METADATA_MISMATCH",
         )
     return merged
@@ -148,7 +148,8 @@ class _Merge:
         if not self.widen:
             raise InvalidArgument(
                 f"column {here} is of type {table} in the table and of type {data} in the data. Set the option "
-                f"mergeSchema to true to make it {data}, or cast the data to {table}",
+                f"mergeSchema to true (schema_mode='merge' without Spark) to make it {data}, or cast the data to "
+                f"{table}",
                 error_class="DELTA_FAILED_TO_MERGE_FIELDS",
             )
         if any(path[: len(stays)] == stays for stays in self.fixed):
