@@ -36,6 +36,7 @@ LAYERS = (
     "streams",
     "transaction",
     "maintenance",
+    "rows",
     "owner",
     "lake",
     "visualization",

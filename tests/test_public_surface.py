@@ -28,12 +28,14 @@ def test_the_public_names_are_these() -> None:
         "Transaction",
         "__version__",
         "changes_by_key",
+        "delete",
         "enable",
         "errors",
         "install_delta_names",
         "refresh",
         "stream",
         "watch",
+        "write",
     ]
     assert all(hasattr(slackwater, name) for name in slackwater.__all__)
 

@@ -12,6 +12,7 @@ slackwater.stream(df).to(lake, {"orders": f, "totals": g})   # each micro-batch 
 slackwater.Lake.open("/data/lake").table("flights")          # named tables, commits ratified by their owner
 slackwater.Snapshot.load(path).files(where="month = 3")      # without Spark
 slackwater.Transaction(path)                                 # commits, without Spark
+slackwater.write(path, frame, mode="append")                 # pandas, Polars, Arrow, without Spark; also delete
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from slackwater.version import __version__
 
 if TYPE_CHECKING:
     from slackwater.protocol.actions.files import AddFile, RemoveFile
+    from slackwater.rows.delete import delete
+    from slackwater.rows.write import write
     from slackwater.scan.public_snapshot import Snapshot
     from slackwater.spark.delta_import_shim import install_delta_names
     from slackwater.spark.dml.merge.builder import DeltaMergeBuilder
@@ -52,12 +55,14 @@ __all__ = [
     "Transaction",
     "__version__",
     "changes_by_key",
+    "delete",
     "enable",
     "errors",
     "install_delta_names",
     "refresh",
     "stream",
     "watch",
+    "write",
 ]
 
 # Imported on first use, so that logs can be read without Spark and without modules for writers; tasks that read or
@@ -67,6 +72,8 @@ _ON_DEMAND = {
     "RemoveFile": "slackwater.protocol.actions.files",
     "Snapshot": "slackwater.scan.snapshot:PublicSnapshot",
     "Transaction": "slackwater.transaction.table.public_transaction",
+    "delete": "slackwater.rows.delete",
+    "write": "slackwater.rows.write",
     "enable": "slackwater.spark.enable",
     "install_delta_names": "slackwater.spark.delta_import_shim",
     "refresh": "slackwater.spark.read.load",

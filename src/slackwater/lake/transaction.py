@@ -42,6 +42,7 @@ from slackwater.owner.api.transactions import (
 )
 from slackwater.predicate.predicate import Predicate
 from slackwater.predicate.sql import parse_predicate
+from slackwater.rows.table_rows import TableRows
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.committers.ambient_transaction import enter, leave
@@ -210,6 +211,11 @@ class LogTransaction:
         17
         """
         return Transaction(self.writing(name).snapshot, clock=self._clock)
+
+    def table(self, name: str) -> TableRows:
+        """Return the table `name` for writes and deletes of rows without Spark. Raises as `reading`."""
+        self.reading(name)
+        return TableRows(lambda: self.writing(name).table, self.current_timestamp)
 
     def lock(self, *names: str, where: str | Predicate | None = None, exclusive: bool = False) -> None:
         """Lock the tables `names` until the end, or the granules in the partitions of `where`.

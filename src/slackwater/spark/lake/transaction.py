@@ -66,7 +66,7 @@ class LakeTransaction(LogTransaction):
         """The zone of the session."""
         return session_zone(self.spark)
 
-    def table(self, name: str) -> TransactionTable:
+    def table(self, name: str) -> TransactionTable:  # type: ignore[override]  # Spark's frames instead of Arrow
         """Return the table `name` as of the transaction's begin, plus the transaction's own changes.
 
         Raises TableNotFound; with control `locking`, the errors of `lock`.

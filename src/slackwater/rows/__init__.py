@@ -1,0 +1,1 @@
+"""Writes and deletes of rows without Spark: Arrow, pandas, Polars and DuckDB to a table."""
