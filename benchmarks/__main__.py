@@ -12,6 +12,7 @@ from benchmarks.harness import Row, show
 from benchmarks.managed import MANAGED_CASES
 from benchmarks.reading import LOG_CASES
 from benchmarks.rows.cases import ROW_CASES
+from benchmarks.rows.writing import ROW_WRITING_CASES
 from benchmarks.scales import SCALES, Scale
 from benchmarks.services.without_spark import SERVICE_CASES
 from benchmarks.stores.logs import STORE_LOG_CASES
@@ -28,6 +29,7 @@ WITHOUT_SPARK = {
     **TIMESTAMP_CASES,
     **STORE_LOG_CASES,
     **ROW_CASES,
+    **ROW_WRITING_CASES,
 }
 SPARK_CASES = (
     "scan", "scan-partitioned", "deletion-vectors", "deletion-vector-bound", "many-files",
