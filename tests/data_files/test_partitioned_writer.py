@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from slackwater.data_files import partitioned_writer, writer
+from slackwater.data_files import partitioned_writer
 from slackwater.data_files.partitioned_writer import PartitionedWriter
 from slackwater.data_files.writer import FileFormat, WrittenFile
 from slackwater.errors import StorageRefused
@@ -51,7 +51,7 @@ def test_the_file_written_least_recently_is_completed_for_another_partition(tmp_
 
 
 def test_a_file_is_completed_at_its_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "_GROUP_BYTES", 8)
+    monkeypatch.setattr(partitioned_writer, "GROUP_BYTES", 8)
     found = PartitionedWriter(open_store(tmp_path), "", FORM, 1)
     for row in range(4):
         found.write(("a",), _batch(row))
@@ -73,7 +73,7 @@ def test_rows_in_memory_are_bounded_over_all_files(tmp_path: Path, monkeypatch: 
     held = []
     for row in range(100):
         found.write((str(row % 10),), _batch(row, row))
-        held.append(sum(file.held_bytes for file in found._open.values()))
+        held.append(found.held_bytes)
     assert max(held) <= 100
     files = found.finish()
     assert (len(files), sum(file.num_rows for file in files)) == (10, 200)

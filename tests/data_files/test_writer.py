@@ -126,7 +126,7 @@ def test_nothing_is_left_on_the_machine_that_writes(tmp_path: Path, monkeypatch:
 def test_row_groups_are_encoded_in_their_order_beside_what_comes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writing, "_GROUP_BYTES", 80)
+    monkeypatch.setattr(writing, "GROUP_BYTES", 80)
     batches = [batch(*((row,) for row in range(start, start + 10))) for start in range(0, 1000, 10)]
     threads = set()
     encode = pq.ParquetWriter.write_table
@@ -147,7 +147,7 @@ def test_row_groups_are_encoded_in_their_order_beside_what_comes(
 def test_a_row_group_that_cannot_be_written_fails_all_of_it_and_leaves_nothing(
     broken: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writing, "_GROUP_BYTES", 80)
+    monkeypatch.setattr(writing, "GROUP_BYTES", 80)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "local"))
     (tmp_path / "local").mkdir()
     encode, calls = pq.ParquetWriter.write_table, itertools.count(1)

@@ -24,8 +24,8 @@ from slackwater.errors import InvalidArgument, StorageError
 from slackwater.protocol.actions.partition_values import hive_directory
 from slackwater.storage.store import ObjectStore
 
-# Size in memory as Arrow, for up to two groups; the encoded group is a fraction of this size.
-_GROUP_BYTES = 64 * 1024**2
+GROUP_BYTES = 64 * 1024**2
+"""Size of a row group in memory as Arrow. The encoded row group is a fraction of this size."""
 _FOOTER_TAIL = 8
 _NO_LIMIT = 2**31
 _CODECS = {
@@ -107,18 +107,18 @@ def write_rows(
 
     Files may remain after an error. Raises StorageError.
     """
-    current: OpenFile | None = None
+    current: _OpenFile | None = None
     with ThreadPoolExecutor(1) as beside:
         try:
             for batch in batches:
                 for texts, rows in _runs(batch, form.directories):
                     rest = rows
                     while rest.num_rows:
-                        if current is not None and (current.texts != texts or not current.room):
+                        if current is not None and (current.file.texts != texts or not current.file.room):
                             yield current.put()
                             current = None
-                        current = current or OpenFile(store, directory, form, texts, beside)
-                        part = rest.slice(0, current.room)
+                        current = current or _OpenFile(LocalFile(store, directory, form, texts), beside)
+                        part = rest.slice(0, current.file.room)
                         current.add(part)
                         rest = rest.slice(part.num_rows)
             if current is not None:
@@ -146,78 +146,64 @@ def _runs(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[tuple[s
         yield tuple(column[start].as_py() or None for column in columns), batch.slice(start, end - start)
 
 
-@dataclass
-class OpenFile:
-    """A growing file on this machine's disk, until its upload.
+class LocalFile:
+    """A growing Parquet file on this machine's disk, until its upload. `stored_bytes` is its size so far in bytes."""
 
-    A thread of `beside` encodes a full row group while rows of the next group arrive. `held_bytes` is the size of the
-    rows in memory, `stored_bytes` the size of the encoded rows on the disk.
-    """
-
-    store: ObjectStore
-    directory: str
-    form: FileFormat
-    texts: tuple[str | None, ...]
-    beside: ThreadPoolExecutor
-    num_rows: int = 0
-    held_bytes: int = 0
-    stored_bytes: int = 0
-    _held: list[pa.RecordBatch] = field(default_factory=list)
-    _columns: list[ColumnMatch] | None = None
-    _encoding: Future[None] | None = None
-
-    def __post_init__(self) -> None:
+    def __init__(self, store: ObjectStore, directory: str, form: FileFormat, texts: tuple[str | None, ...]) -> None:
+        self.texts = texts
+        self.num_rows = 0
+        self.stored_bytes = 0
+        self._store = store
+        self._directory = directory
+        self._form = form
+        self._columns: list[ColumnMatch] | None = None
         try:
             with NamedTemporaryFile(prefix="slackwater-", suffix=".parquet", delete=False) as file:
                 self._local = Path(file.name)
             self._writer = pq.ParquetWriter(
                 self._local,
-                self.form.columns,
-                compression=_CODECS[self.form.codec][0],
+                form.columns,
+                compression=_CODECS[form.codec][0],
                 store_schema=False,
                 store_decimal_as_integer=True,
             )
-            self._writer.add_key_value_metadata(dict(self.form.footer))
+            self._writer.add_key_value_metadata(dict(form.footer))
         except OSError as error:
             raise StorageError(f"a temporary file cannot be created on the local disk of a writer: {error}") from error
 
     @property
     def room(self) -> int:
         """Number of rows that still fit into the file."""
-        return self.form.max_rows - self.num_rows if self.form.max_rows else _NO_LIMIT
+        return self._form.max_rows - self.num_rows if self._form.max_rows else _NO_LIMIT
 
-    def add(self, rows: pa.RecordBatch) -> None:
-        """Append rows with the columns of the file, by name. Raises the errors of the previous row group."""
+    def taken(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the next rows of the file, in its columns. `rows` has columns of these names."""
         if self._columns is None:
-            self._columns = matched(rows.schema, self.form.columns, by_id=False, where="the rows to write")
+            self._columns = matched(rows.schema, self._form.columns, by_id=False, where="the rows to write")
         columns = [rows.column(rows.schema.get_field_index(str(c.name))) for c in self._columns]
         arrays = [c.convert(column) for c, column in zip(self._columns, columns, strict=True)]
-        converted = pa.RecordBatch.from_arrays(arrays, schema=self.form.columns)
-        self._held.append(converted)
-        self.held_bytes += converted.nbytes
         self.num_rows += rows.num_rows
-        if self.held_bytes >= _GROUP_BYTES:
-            self.flush()
+        return pa.RecordBatch.from_arrays(arrays, schema=self._form.columns)
 
-    def flush(self) -> None:
-        """Begin to encode the rows in memory, after the end of the previous row group."""
-        if self._held:
-            self._wait()
-            self._encoding = self.beside.submit(self._encode, self._group())
+    def encode(self, batches: Sequence[pa.RecordBatch]) -> None:
+        """Append `batches`, results of `taken`, as one row group. Raises StorageError."""
+        group = pa.Table.from_batches(batches)
+        try:
+            self._writer.write_table(group, row_group_size=group.num_rows)
+            self.stored_bytes = self._local.stat().st_size
+        except OSError as error:
+            raise self._failed(error) from error
 
     def put(self) -> WrittenFile:
         """Complete the file and upload it. Raises StorageError."""
         try:
-            self._wait()
-            if self._held:
-                self._encode(self._group())
             self._writer.close()
             size_bytes = self._local.stat().st_size
-            partitions = list(zip(self.form.partitions, self.texts, strict=True))
-            name = f"part-{uuid.uuid4()}-c000{_CODECS[self.form.codec][1]}.parquet"
-            directory = f"{self.directory}/" if self.directory else ""
+            partitions = list(zip(self._form.partitions, self.texts, strict=True))
+            name = f"part-{uuid.uuid4()}-c000{_CODECS[self._form.codec][1]}.parquet"
+            directory = f"{self._directory}/" if self._directory else ""
             path = f"{directory}{hive_directory(partitions)}{name}"
-            self.store.put_file(path, self._local)
+            self._store.put_file(path, self._local)
             footer = self._footer(size_bytes)
         except OSError as error:
             raise self._failed(error) from error
@@ -227,31 +213,11 @@ class OpenFile:
 
     def discard(self) -> None:
         """Delete the local file."""
-        if self._encoding is not None:
-            wait([self._encoding])
         self._writer.close()
         self._local.unlink(missing_ok=True)
 
-    def _group(self) -> pa.Table:
-        group = pa.Table.from_batches(self._held)
-        self._held, self.held_bytes = [], 0
-        return group
-
-    def _encode(self, group: pa.Table) -> None:
-        try:
-            self._writer.write_table(group, row_group_size=group.num_rows)
-            self.stored_bytes = self._local.stat().st_size
-        except OSError as error:
-            raise self._failed(error) from error
-
-    def _wait(self) -> None:
-        """Wait for the previous row group."""
-        encoding, self._encoding = self._encoding, None
-        if encoding is not None:
-            encoding.result()
-
     def _failed(self, error: OSError) -> StorageError:
-        return StorageError(f"{self.store.root_url}: a data file cannot be written: {error}")
+        return StorageError(f"{self._store.root_url}: a data file cannot be written: {error}")
 
     def _footer(self, size_bytes: int) -> bytes:
         with self._local.open("rb") as file:
@@ -259,6 +225,53 @@ class OpenFile:
             length = int.from_bytes(file.read(4), "little") + _FOOTER_TAIL
             file.seek(size_bytes - length)
             return file.read(length)
+
+
+@dataclass
+class _OpenFile:
+    """A file with its next row group in memory.
+
+    The thread of `beside` encodes a full row group while rows of the next group arrive.
+    """
+
+    file: LocalFile
+    beside: ThreadPoolExecutor
+    _held: list[pa.RecordBatch] = field(default_factory=list)
+    _held_bytes: int = 0
+    _encoding: Future[None] | None = None
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        converted = self.file.taken(rows)
+        self._held.append(converted)
+        self._held_bytes += converted.nbytes
+        if self._held_bytes >= GROUP_BYTES:
+            self._wait()
+            self._encoding = self.beside.submit(self.file.encode, self._group())
+
+    def put(self) -> WrittenFile:
+        try:
+            self._wait()
+            if self._held:
+                self.file.encode(self._group())
+        except BaseException:
+            self.file.discard()
+            raise
+        return self.file.put()
+
+    def discard(self) -> None:
+        if self._encoding is not None:
+            wait([self._encoding])
+        self.file.discard()
+
+    def _group(self) -> list[pa.RecordBatch]:
+        group, self._held, self._held_bytes = self._held, [], 0
+        return group
+
+    def _wait(self) -> None:
+        """Wait for the previous row group."""
+        encoding, self._encoding = self._encoding, None
+        if encoding is not None:
+            encoding.result()
 
 
 def footer_source(footer: bytes) -> pa.BufferReader:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -142,24 +143,30 @@ class FileForm:
         if len(texts) == 1:
             yield texts[0], batch
             return
+        # Numpy sorts numbers of 16 bits faster.
+        codes = codes.astype(np.uint16) if len(texts) <= np.iinfo(np.uint16).max else codes
         order = np.argsort(codes, kind="stable")
         bounds = np.searchsorted(codes[order], np.arange(len(texts) + 1))
         for number, (start, end) in enumerate(pairwise(bounds.tolist())):
             # A copy, because a slice would keep the whole batch in memory.
             yield texts[number], batch.take(pa.array(order[start:end]))
 
-    def _texts(self, batch: pa.RecordBatch) -> tuple[list[Texts], npt.NDArray[np.int64]]:
+    def _texts(self, batch: pa.RecordBatch) -> tuple[list[Texts], npt.NDArray[Any]]:
         """Return the distinct partition values, and for each row the index of its values."""
-        found: list[tuple[str | None, ...]] = [()]
-        codes = np.zeros(batch.num_rows, np.int64)
-        for column in self.partitioned:
+        found: list[Texts] = []
+        codes = np.zeros(0, np.int64)
+        for at, column in enumerate(self.partitioned):
             values = batch.column(batch.schema.get_field_index(column.name))
             encoded = values.dictionary_encode(null_encoding="encode")
             own = [self._text(value, column) for value in encoded.dictionary]
-            # Equal texts of different values, such as of both zeros, are one partition.
-            pairs = codes * len(own) + encoded.indices.to_numpy(zero_copy_only=False)
+            indices = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+            if not at:
+                found, codes = [(text,) for text in own], indices
+                continue
+            pairs = codes * len(own) + indices
             distinct, codes = np.unique(pairs, return_inverse=True)
             found = [(*found[pair // len(own)], own[pair % len(own)]) for pair in distinct.tolist()]
+        # Equal texts of different values, such as of both zeros, are one partition.
         known = {texts: number for number, texts in enumerate(dict.fromkeys(found))}
         numbers = np.array([known[texts] for texts in found], np.int64)
         return list(known), numbers[codes]
