@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -162,3 +164,33 @@ def test_no_temporary_files_are_left(tmp_path: Path, monkeypatch: pytest.MonkeyP
         slackwater.write(tmp_path / "table", batches(), "append")
     slackwater.delete(tmp_path / "table", "id = 3")
     assert list(local.iterdir()) == []
+
+
+_KILLED = """
+import sys
+import time
+import pyarrow as pa
+import slackwater
+
+def batches():
+    for n in range(3):
+        yield pa.record_batch({"id": [n], "part": [n]})
+    print("written", flush=True)
+    time.sleep(600)
+
+slackwater.write(sys.argv[1], batches(), "append")
+"""
+
+
+def test_a_process_that_is_killed_during_a_write_leaves_the_table_as_it_was(tmp_path: Path) -> None:
+    _new(tmp_path, vectors=False)
+    before = slackwater.Snapshot.load(tmp_path).to_arrow()
+    command = [sys.executable, "-c", _KILLED, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "written\n"
+        process.kill()
+    found = slackwater.Snapshot.load(tmp_path)
+    assert (found.version, found.to_arrow()) == (0, before)
+    slackwater.write(tmp_path, ROWS, "append")
+    assert slackwater.Snapshot.load(tmp_path).to_arrow().num_rows == 2 * ROWS.num_rows

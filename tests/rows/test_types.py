@@ -94,7 +94,15 @@ def test_unusual_layouts_are_read_back(layout: str) -> None:
 
 @pytest.mark.parametrize(
     "arrow",
-    [pa.time32("s"), pa.time64("us"), pa.duration("s"), pa.decimal256(39, 0), pa.month_day_nano_interval()],
+    [
+        pa.time32("s"),
+        pa.time64("us"),
+        pa.duration("s"),
+        pa.decimal256(39, 0),
+        pa.decimal128(5, -2),
+        pa.decimal128(3, 5),
+        pa.month_day_nano_interval(),
+    ],
     ids=str,
 )
 def test_types_without_a_counterpart_are_refused(arrow: pa.DataType) -> None:

@@ -325,8 +325,8 @@ class Transaction:
         if rules.not_null or rules.checks or rules.invariants or rules.generated or rules.identity:
             raise OperationNotAllowed(
                 f"{self._inner.store.root_url}: the table has constraints, NOT NULL, generated or identity columns, "
-                "but the rows of these files are unchecked. Check them and pass rows_checked=True, or write them "
-                "through Spark"
+                "but the rows of these files are unchecked. Check them and pass rows_checked=True, or write them with "
+                "slackwater.write or Spark"
             )
 
     def _clustering_columns(self) -> list[clustering.ColumnName]:
