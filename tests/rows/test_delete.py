@@ -76,6 +76,16 @@ def test_partitions_are_deleted_without_opening_a_file(monkeypatch: pytest.Monke
     assert _ids(at) == [2, 3, 5]
 
 
+@pytest.mark.parametrize(("size", "count"), [("1b", 3), ("1mb", 1)])
+def test_copied_rows_of_small_files_are_combined_up_to_the_target_size(size: str, count: int) -> None:
+    at = f"memory://{uuid.uuid4()}"
+    for n in range(3):
+        slackwater.write(at, pa.table({"id": [n, 10 + n]}), "append", properties={"delta.targetFileSize": size})
+    slackwater.delete(at, "id < 10")
+    assert _ids(at) == [10, 11, 12]
+    assert slackwater.Snapshot.load(at).files().num_rows == count
+
+
 def test_conditions_that_only_spark_evaluates_are_refused() -> None:
     at = _new()
     with pytest.raises(InvalidArgument, match=r"not filtered by UPPER\(day\) = 'A'.*change the rows with Spark"):

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import slackwater
 from slackwater.errors import InvalidArgument, TableNotFound, ValueDoesNotFit
+from slackwater.protocol.schema.arrow_schema import ARROW_VARIANT
 from tests.transaction.tables import schema, table
 
 _NOON = dt.datetime(2026, 1, 1, 12, 0, 0, 1, tzinfo=dt.timezone.utc)
@@ -199,6 +200,16 @@ def test_nested_values_are_converted_and_missing_fields_are_null() -> None:
     assert base.update().to_arrow()["s"].to_pylist() == [{"A": 5, "b": None}, None]
     with pytest.raises(ValueDoesNotFit, match=r"column s\.A is of type integer"):
         slackwater.write(base, pa.table({"s": [{"a": 2**40}]}), "append")
+
+
+def test_variants_are_read_back() -> None:
+    rows = pa.table({"v": pa.array([{"value": b"\x0c\x05", "metadata": b"\x01\x00\x00"}, None], ARROW_VARIANT)})
+    at = place()
+    slackwater.write(at, rows)
+    slackwater.write(at, rows, "append")
+    snapshot = slackwater.Snapshot.load(at)
+    assert str(snapshot.schema.fields[0].type) == "variant"
+    assert snapshot.to_arrow()["v"].to_pylist() == rows["v"].to_pylist() * 2
 
 
 def test_lists_whose_null_entries_have_values_are_written() -> None:

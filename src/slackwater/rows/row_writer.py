@@ -19,6 +19,7 @@ from slackwater.data_files.rewriter import CarriedColumn, RewriteSpec, rewrite
 from slackwater.data_files.schema_adapter import NAME_IN_FILES_KEY
 from slackwater.errors import StorageError
 from slackwater.log.table import Table
+from slackwater.maintenance.layout.bin_packing import BinPackingOptions, bins_of
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata
 from slackwater.protocol.actions.files import AddCDCFile, AddFile
 from slackwater.protocol.actions.partition_values import hive_directory, parse_partition_column
@@ -78,11 +79,14 @@ class RowWriter:
     def copy_without(self, files: pa.Table, rows: Mapping[str, BitMap64], zone: str = "UTC") -> list[AddFile]:
         """Copy the live rows of `files` (columns of ADD_SCHEMA) to new files, except `rows` (by path).
 
-        Copied rows retain their row ids. Raises StorageError if a number of rows differs from the log.
+        Small files are combined up to the target size. Copied rows retain their row ids. Raises StorageError if a
+        number of rows differs from the log.
         """
         form, adds = self.form, []
         spec = self._rewrite_spec(form)
-        for values, part in _by_partition(files):
+        packing = BinPackingOptions(max_bytes=form.target_bytes)
+        for each in bins_of(files, packing, rewrites_single=True):
+            part, values = each.files, each.partition_values
             splits = self._splits(form, part, rows, zone)
             texts = tuple(values.get(name) for name in form.partition_names)
             directory = hive_directory(list(zip(form.partition_names, texts, strict=True))).rstrip("/")
@@ -175,15 +179,6 @@ class RowWriter:
 def change_files(adds: Sequence[AddFile]) -> list[AddCDCFile]:
     """Return the `cdc` action of each file."""
     return [AddCDCFile(add.path, add.partition_values, add.size) for add in adds]
-
-
-def _by_partition(files: pa.Table) -> list[tuple[dict[str, str | None], pa.Table]]:
-    """Return the files of each partition. An empty text is a null."""
-    rows: dict[tuple[tuple[str, str | None], ...], list[int]] = {}
-    for at, pairs in enumerate(files["partitionValues"].to_pylist()):
-        key = tuple(sorted((name, text or None) for name, text in pairs or ()))
-        rows.setdefault(key, []).append(at)
-    return [(dict(key), files.take(pa.array(found, pa.int64()))) for key, found in rows.items()]
 
 
 def _plain(field: pa.Field) -> pa.Field:
