@@ -187,6 +187,8 @@ def test_generated_columns_are_computed_or_checked(sql: str, kind: str, source: 
     arrow = base.to_arrow().schema
     again = pa.table({"at": [given], "part": [value]}, schema=arrow)
     slackwater.write(base, again, "append")
+    if constant is None:
+        slackwater.write(base, pa.table({"at": [None], "part": [None]}, schema=arrow), "append")
     wrong = pa.table({"at": [given], "part": [None]}, schema=arrow)
     with pytest.raises(InvariantViolationException, match=r"generated column part \(<value> <=> "):
         slackwater.write(base, wrong, "append")
@@ -267,6 +269,12 @@ def test_identity_values_go_on_from_the_high_water_mark(step: int) -> None:
     ]
     (column,) = [c for c in base.update().schema if c.name == "id"]
     assert column.metadata["delta.identity.highWaterMark"] == 100 + 2 * step
+
+
+def test_identity_values_go_on_from_batch_to_batch() -> None:
+    base = _identity()
+    slackwater.write(base, [pa.record_batch({"x": [text] * 3}) for text in "ab"], "append")
+    assert sorted(row["id"] for row in _rows(base)) == list(range(100, 160, 10))
 
 
 def test_values_for_an_identity_column_need_by_default() -> None:
