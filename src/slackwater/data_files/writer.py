@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from slackwater.data_files.dictionary_columns import dictionary_columns
 from slackwater.data_files.schema_adapter import ColumnMatch, matched
 from slackwater.errors import InvalidArgument, StorageError
 from slackwater.protocol.actions.partition_values import hive_directory
@@ -157,17 +158,10 @@ class LocalFile:
         self._directory = directory
         self._form = form
         self._columns: list[ColumnMatch] | None = None
+        self._writer: pq.ParquetWriter | None = None
         try:
             with NamedTemporaryFile(prefix="slackwater-", suffix=".parquet", delete=False) as file:
                 self._local = Path(file.name)
-            self._writer = pq.ParquetWriter(
-                self._local,
-                form.columns,
-                compression=_CODECS[form.codec][0],
-                store_schema=False,
-                store_decimal_as_integer=True,
-            )
-            self._writer.add_key_value_metadata(dict(form.footer))
         except OSError as error:
             raise StorageError(f"a temporary file cannot be created on the local disk of a writer: {error}") from error
 
@@ -189,6 +183,8 @@ class LocalFile:
         """Append `batches`, results of `taken`, as one row group. Raises StorageError."""
         group = pa.Table.from_batches(batches)
         try:
+            if self._writer is None:
+                self._writer = self._begun(group)
             self._writer.write_table(group, row_group_size=group.num_rows)
             self.stored_bytes = self._local.stat().st_size
         except OSError as error:
@@ -197,6 +193,7 @@ class LocalFile:
     def put(self) -> WrittenFile:
         """Complete the file and upload it. Raises StorageError."""
         try:
+            self._writer = self._writer or self._begun(self._form.columns.empty_table())
             self._writer.close()
             size_bytes = self._local.stat().st_size
             partitions = list(zip(self._form.partitions, self.texts, strict=True))
@@ -213,8 +210,22 @@ class LocalFile:
 
     def discard(self) -> None:
         """Delete the local file."""
-        self._writer.close()
+        if self._writer is not None:
+            self._writer.close()
         self._local.unlink(missing_ok=True)
+
+    def _begun(self, first: pa.Table) -> pq.ParquetWriter:
+        """Open the file, with the encodings for its `first` row group."""
+        writer = pq.ParquetWriter(
+            self._local,
+            self._form.columns,
+            compression=_CODECS[self._form.codec][0],
+            use_dictionary=dictionary_columns(first),
+            store_schema=False,
+            store_decimal_as_integer=True,
+        )
+        writer.add_key_value_metadata(dict(self._form.footer))
+        return writer
 
     def _failed(self, error: OSError) -> StorageError:
         return StorageError(f"{self._store.root_url}: a data file cannot be written: {error}")
