@@ -248,6 +248,14 @@ def test_a_default_that_only_spark_evaluates_is_refused_by_name() -> None:
     _append(base, id=[1], x=["given"])
 
 
+@pytest.mark.parametrize(("sql", "kind"), [("'abc'", "integer"), ("300", "byte")])
+def test_a_default_that_does_not_fit_its_column_is_refused(sql: str, kind: str) -> None:
+    base = _defaulted(sql, kind)
+    with pytest.raises(UnsupportedFeature, match="the default value of column x"):
+        _append(base, id=[1])
+    assert _files(base) == []
+
+
 def _identity(explicit: bool = False, step: int = 10) -> Snapshot:
     settings = {
         "delta.identity.start": 100,

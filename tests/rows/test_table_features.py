@@ -15,6 +15,8 @@ import pytest
 import slackwater
 from slackwater.maintenance.verify.verify import verify
 from slackwater.scan.snapshot import Snapshot
+from slackwater.transaction.commit.factory import begin
+from slackwater.transaction.table.alteration import set_properties
 from tests.transaction.tables import commit_actions
 
 ROWS = pa.table({"id": pa.array(range(10), pa.int64()), "day": ["a", "b"] * 5, "x": [None, 0.5] * 5})
@@ -142,6 +144,15 @@ def test_deletion_vectors_are_written_where_they_are_enabled(tmp_path: Path) -> 
     )
     slackwater.write(tmp_path, ROWS.slice(5, 1), "overwrite", predicate="id = 5")
     assert [row["id"] for row in _rows(tmp_path)] == [0, 1, 2, 5, 6, 7, 8, 9]
+
+
+def test_rows_deleted_by_vectors_stay_deleted_where_their_file_is_rewritten(tmp_path: Path) -> None:
+    base = _new(tmp_path, VECTORS)
+    slackwater.delete(tmp_path, "id = 3")
+    set_properties(base.update(), {"delta.enableDeletionVectors": "false"}).commit(begin(base.update()))
+    slackwater.delete(tmp_path, "id = 4")
+    assert [row["id"] for row in _rows(tmp_path)] == [0, 1, 2, 5, 6, 7, 8, 9]
+    assert Snapshot.load(tmp_path).files()["deletionVector"].null_count == 1
 
 
 def test_in_commit_timestamps_ascend(tmp_path: Path) -> None:
