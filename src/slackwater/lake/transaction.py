@@ -10,6 +10,7 @@ import logging
 import weakref
 from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from typing_extensions import Self
 
@@ -42,7 +43,6 @@ from slackwater.owner.api.transactions import (
 )
 from slackwater.predicate.predicate import Predicate
 from slackwater.predicate.sql import parse_predicate
-from slackwater.rows.table_rows import TableRows
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.committers.ambient_transaction import enter, leave
@@ -50,6 +50,9 @@ from slackwater.transaction.conflicts.commit_loop import MAX_ATTEMPTS, pause
 from slackwater.transaction.conflicts.granule_reads import granules_where
 from slackwater.transaction.conflicts.isolation import IsolationLevel
 from slackwater.transaction.table.public_transaction import Transaction
+
+if TYPE_CHECKING:
+    from slackwater.rows.table_rows import TableRows
 
 SERIALIZABLE, SNAPSHOT = "serializable", "snapshot"
 OPTIMISTIC, LOCKING = "optimistic", "locking"
@@ -214,6 +217,9 @@ class LogTransaction:
 
     def table(self, name: str) -> TableRows:
         """Return the table `name` for writes and deletes of rows without Spark. Raises as `reading`."""
+        # Imported here, because most processes of a lake write no rows themselves.
+        from slackwater.rows.table_rows import TableRows
+
         self.reading(name)
         return TableRows(lambda: self.writing(name).table, self.current_timestamp)
 
