@@ -20,6 +20,7 @@ from slackwater.errors import (
     WrongArgumentType,
 )
 from slackwater.scan.snapshot import Snapshot
+from slackwater.transaction.commit.transaction import TableTransaction
 from tests.transaction.tables import change_metadata, commit_actions, table
 
 IDS = pa.table({"id": pa.array([1, 2, 3], pa.int64())})
@@ -93,10 +94,18 @@ def test_the_history_names_the_write_as_delta_spark_does() -> None:
     assert info["isBlindAppend"] is False
 
 
-def test_an_append_is_blind_and_its_file_names_are_fresh() -> None:
+def test_an_append_is_blind_and_its_file_names_are_fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     at = place()
     slackwater.write(at, IDS)
+    plain, moves = TableTransaction.commit, []
+
+    def noted(self: TableTransaction, *arguments: Any, **options: Any) -> Any:
+        moves.append(self.may_move)
+        return plain(self, *arguments, **options)
+
+    monkeypatch.setattr(TableTransaction, "commit", noted)
     slackwater.write(at, IDS, "append")
+    assert moves == [True]
     assert commit_actions(Snapshot.load(at).store, 1)[0]["commitInfo"]["isBlindAppend"] is True
 
 
@@ -323,6 +332,18 @@ def test_a_concurrent_append_does_not_stop_an_append() -> None:
     result = slackwater.write(base, batches(), "append")
     assert result is not None
     assert (result.version, len(ids(base.store.root_url))) == (3, 7)
+
+
+def test_a_concurrent_append_stops_a_serializable_overwrite() -> None:
+    base = table(path=place(), properties={"delta.isolationLevel": "Serializable"})
+
+    def batches() -> Any:
+        yield pa.record_batch({"id": [10]})
+        slackwater.write(base, IDS, "append")
+
+    with pytest.raises(slackwater.errors.ConcurrentAppendException):
+        slackwater.write(base, batches(), "overwrite")
+    assert ids(base.store.root_url) == [1, 2, 3]
 
 
 def test_a_concurrent_change_of_the_columns_stops_an_append() -> None:
