@@ -88,7 +88,7 @@ def _of_reader(reader: pa.RecordBatchReader) -> RowSource:
 
 
 def _of_lazy(frame: Any) -> RowSource:
-    schema = frame.collect_schema().to_frame().to_arrow().schema
+    schema = frame.clear().collect().to_arrow().schema
 
     def batches() -> Iterator[pa.RecordBatch]:
         # Older releases of Polars have no iterator of batches.
