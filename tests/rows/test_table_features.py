@@ -17,7 +17,8 @@ from slackwater.maintenance.verify.verify import verify
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.commit.factory import begin
 from slackwater.transaction.table.alteration import set_properties
-from tests.transaction.tables import commit_actions
+from slackwater.transaction.table.public_transaction import Transaction
+from tests.transaction.tables import commit_actions, schema
 
 ROWS = pa.table({"id": pa.array(range(10), pa.int64()), "day": ["a", "b"] * 5, "x": [None, 0.5] * 5})
 TRACKED = {"delta.enableRowTracking": "true"}
@@ -164,9 +165,6 @@ def test_in_commit_timestamps_ascend(tmp_path: Path) -> None:
 
 
 def test_clustering_columns_have_statistics_and_survive_other_columns(tmp_path: Path) -> None:
-    from slackwater.transaction.table.public_transaction import Transaction
-    from tests.transaction.tables import schema
-
     text = schema({"a": "long", "id": "long"})
     Transaction.create(tmp_path, text, cluster_by=["id"], properties={"delta.dataSkippingNumIndexedCols": "1"}).commit()
     slackwater.write(tmp_path, pa.table({"a": [1], "id": [2]}), "append")
@@ -176,6 +174,16 @@ def test_clustering_columns_have_statistics_and_survive_other_columns(tmp_path: 
     assert "id" in Snapshot.load(tmp_path).domain_metadata["delta.clustering"].configuration
     slackwater.write(tmp_path, pa.table({"n": [1]}), "overwrite", schema_mode="overwrite")
     assert '"clusteringColumns":[]' in Snapshot.load(tmp_path).domain_metadata["delta.clustering"].configuration
+
+
+def test_clustering_columns_follow_their_new_physical_names(tmp_path: Path) -> None:
+    text = schema({"id": "long"})
+    Transaction.create(tmp_path, text, cluster_by=["id"], properties={"delta.columnMapping.mode": "name"}).commit()
+    before = _physical(Snapshot.load(tmp_path), "id")
+    slackwater.write(tmp_path, pa.table({"id": ["text"]}), "overwrite", schema_mode="overwrite")
+    found = Snapshot.load(tmp_path)
+    assert _physical(found, "id") != before
+    assert _physical(found, "id") in found.domain_metadata["delta.clustering"].configuration
 
 
 @pytest.mark.parametrize("codec", ["zstd", "gzip", "uncompressed"])
