@@ -94,11 +94,13 @@ def test_conditions_that_only_spark_evaluates_are_refused() -> None:
         slackwater.delete(at, "nothing = 1")
 
 
-def test_a_missing_table_and_an_append_only_one_are_refused() -> None:
+def test_a_missing_table_and_an_append_only_one_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TableNotFound):
         slackwater.delete(f"memory://{uuid.uuid4()}", "id = 1")
     base = table(properties={"delta.appendOnly": "true"}, path=f"memory://{uuid.uuid4()}")
-    slackwater.write(base, pa.table({"id": [1]}), "append")
+    slackwater.write(base, pa.table({"id": [1, 2]}), "append")
+    # No row is read.
+    monkeypatch.setattr(ArrowScan, "addresses", None)
     with pytest.raises(OperationNotAllowed, match="append-only"):
         slackwater.delete(base, "id = 1")
 

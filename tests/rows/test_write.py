@@ -316,8 +316,13 @@ def test_a_predicate_that_only_spark_evaluates_is_refused() -> None:
 def test_an_append_only_table_takes_appends_only() -> None:
     base = table(properties={"delta.appendOnly": "true"}, path=place())
     slackwater.write(base, IDS, "append")
+
+    def unread() -> Any:
+        yield pa.record_batch({"id": [1]})
+        raise AssertionError("the rows were read")
+
     with pytest.raises(OperationNotAllowed, match="append-only"):
-        slackwater.write(base, IDS, "overwrite")
+        slackwater.write(base, unread(), "overwrite")
     assert ids(base.store.root_url) == [1, 2, 3]
 
 
