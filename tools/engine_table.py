@@ -19,8 +19,8 @@ PEERS = {
 }
 _TEXT = """# Engines and features
 
-Each row is a table with one feature, made by Slackwater and by delta-spark 4.4. Slackwater and delta-spark read both tables, and
-append to both. The other engines read the table made by Slackwater. The rows are those of the catalogue in
+Each row is a table with one feature, made by Slackwater and by delta-spark 4.4. Slackwater and delta-spark read both
+tables, and append to both. The other engines read the table made by Slackwater. The rows are those of the catalogue in
 `tests/interop/features.py`, and `make interop` tests each cell. `python -m tools.engine_table` writes this page.
 
 | feature | Slackwater | delta-spark 4.4 | {peers} |

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -302,3 +303,40 @@ def test_a_time_beyond_the_year_9999_is_no_partition_value() -> None:
         slackwater.write(at, pa.table({"id": [1], "x": late}), partition_by=["x"])
     slackwater.write(at, pa.table({"id": [1], "x": late}))
     assert slackwater.Snapshot.load(at).to_arrow()["x"].cast(pa.int64()).to_pylist() == [2**61]
+
+
+def _shapes(metadata: bytes) -> pa.Table:
+    field = pa.field(
+        "g", pa.binary(), metadata={"ARROW:extension:name": "geoarrow.wkb", "ARROW:extension:metadata": metadata}
+    )
+    return pa.table({"g": [_POINT, None]}, schema=pa.schema([field]))
+
+
+_POINT = bytes.fromhex("0101000000000000000000F03F0000000000000040")
+
+
+@pytest.mark.parametrize(
+    ("metadata", "kind"),
+    [
+        (b"", "geometry(SRID:0)"),
+        (b'{"crs": "OGC:CRS84"}', "geometry(OGC:CRS84)"),
+        (b'{"crs": "OGC:CRS84", "edges": "spherical"}', "geography(OGC:CRS84, SPHERICAL)"),
+        (b'{"crs": {"id": {"authority": "EPSG", "code": 3857}}}', "geometry(EPSG:3857)"),
+    ],
+)
+def test_shapes_of_geoarrow_are_shapes_of_the_table(tmp_path: Path, metadata: bytes, kind: str) -> None:
+    slackwater.write(tmp_path / "t", _shapes(metadata))
+    snapshot = slackwater.Snapshot.load(tmp_path / "t")
+    assert str(snapshot.schema.fields[0].type) == kind
+    assert snapshot.protocol.reader_features == ("geospatial",)
+    slackwater.write(tmp_path / "t", snapshot.to_arrow(), mode="append")
+    assert snapshot.update().to_arrow()["g"].to_pylist() == [_POINT, None] * 2
+
+
+def test_shapes_of_another_system_are_refused(tmp_path: Path) -> None:
+    slackwater.write(tmp_path / "t", _shapes(b'{"crs": "OGC:CRS84"}'))
+    with pytest.raises(InvalidArgument, match="g"):
+        slackwater.write(tmp_path / "t", _shapes(b'{"crs": "EPSG:3857"}'), mode="append")
+    with pytest.raises(InvalidArgument, match="without a name such as OGC:CRS84"):
+        slackwater.write(tmp_path / "t", _shapes(b'{"crs": "GEOGCS[...]"}'), mode="append")
+    assert slackwater.Snapshot.load(tmp_path / "t").version == 0

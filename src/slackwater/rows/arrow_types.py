@@ -5,12 +5,14 @@ Source: delta-protocol.md "Primitive Types", "Delta Data Type to Parquet Type Ma
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
+import orjson
 import pyarrow as pa
 
 from slackwater.errors import InvalidArgument
-from slackwater.protocol.schema.arrow_schema import EXTENSION_NAME, is_arrow_variant
+from slackwater.protocol.schema.arrow_schema import EXTENSION_METADATA, EXTENSION_NAME, is_arrow_variant
 from slackwater.protocol.schema.column_paths import format_column_path
 from slackwater.protocol.schema.schema import (
     BINARY,
@@ -39,7 +41,8 @@ from slackwater.protocol.schema.schema import (
 )
 from slackwater.protocol.schema.type_widening import can_change_in_place, can_store
 
-_VARIANT_NAME = b"arrow.parquet.variant"
+_VARIANT_NAME, _SHAPE_NAME = b"arrow.parquet.variant", b"geoarrow.wkb"
+_SYSTEM = re.compile(r"\w+:\w+")
 _MOST_DIGITS = 38
 _LEAVES: dict[int, DataType] = {
     pa.bool_().id: BOOLEAN,
@@ -124,7 +127,24 @@ def _column(field: pa.Field, parent: ColumnPath) -> StructField:
     extension = (field.metadata or {}).get(EXTENSION_NAME)
     if extension == _VARIANT_NAME or is_arrow_variant(field.type):
         return StructField(field.name, VARIANT)
+    if extension == _SHAPE_NAME:
+        return StructField(field.name, _shape((field.metadata or {}).get(EXTENSION_METADATA, b""), path))
     return StructField(field.name, delta_type(field.type, path))
+
+
+def _shape(metadata: bytes, path: ColumnPath) -> GeospatialType:
+    """Return the type of shapes in GeoArrow's form. A system that is not given is number 0. Raises InvalidArgument."""
+    told = orjson.loads(metadata or b"{}")
+    crs, edges = told.get("crs"), told.get("edges")
+    if isinstance(crs, dict) and isinstance(crs.get("id"), dict):
+        crs = f"{crs['id'].get('authority')}:{crs['id'].get('code')}"
+    if crs is not None and (not isinstance(crs, str) or not _SYSTEM.fullmatch(crs)):
+        raise InvalidArgument(
+            f"column {format_column_path(path)} has shapes of a reference system without a name such as OGC:CRS84: "
+            f"{str(crs)[:80]!r}. Set the name in the metadata of the Arrow field, or write the column without it",
+            error_class="DELTA_UNSUPPORTED_DATA_TYPES",
+        )
+    return GeospatialType("geometry" if edges is None else "geography", crs or "SRID:0", edges and str(edges).upper())
 
 
 def delta_type(arrow: pa.DataType, path: ColumnPath) -> DataType:
