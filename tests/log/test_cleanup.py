@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slackwater.errors import CorruptTable, MissingCommit, StorageError, UnsupportedFeature, VersionNotFound
+from slackwater.errors import CorruptTable, MissingCommit, StorageError, VersionNotFound
 from slackwater.log.checkpoints.write_checkpoint import CheckpointLayout, write_checkpoint
 from slackwater.log.checksum_totals import checksum_of
 from slackwater.log.cleanup import LogCleanup, clean_up_log, delete_versions_before
@@ -207,13 +207,13 @@ def test_parts_of_checkpoints_that_are_old_go_too() -> None:
     assert not [name for name in log.names() if name.startswith(f"{1:020d}")]
 
 
-def test_compactions_go_first_and_then_the_oldest_version() -> None:
+def test_compactions_go_first_then_the_oldest_commit_and_checkpoints_last() -> None:
     log = DatedLog([40, 39, 38, 37, 36])
     log.checkpoint(1, 3)
     compact_log(log.store, 1, 2)
     deleted = [path.removeprefix("_delta_log/") for path in log.clean_up().deleted]
     assert "compacted" in deleted[0]
-    assert [int(name[:20]) for name in deleted[1:]] == sorted(int(name[:20]) for name in deleted[1:])
+    assert deleted[1:] == [commit_name(0), commit_name(1), commit_name(2), checkpoint_name(1)]
 
 
 def test_a_checkpoint_that_cannot_be_read_keeps_nothing_but_does_no_harm(caplog: pytest.LogCaptureFixture) -> None:
@@ -300,11 +300,75 @@ def test_versions_behind_the_snapshot_are_left_alone() -> None:
     assert clean_up_log(log.store, log.load(2), TODAY_MS).checkpoint_version == 1
 
 
-def test_a_table_that_protects_its_checkpoints_is_refused() -> None:
-    log = DatedLog([40, 39])
-    log.commit(2, protocol(1, 7, writers=["checkpointProtection"]))
-    with pytest.raises(UnsupportedFeature, match="checkpointProtection"):
-        log.clean_up()
+# Protected checkpoints.
+
+PROTECTING = protocol(3, 7, ["v2Checkpoint"], ["v2Checkpoint", "checkpointProtection"])
+
+
+def _protecting(days: list[float], before_version: int) -> DatedLog:
+    log = DatedLog(days, {"delta.requireCheckpointProtectionBeforeVersion": str(before_version)})
+    settings = log.load().configuration.metadata.to_json()
+    log.commit(len(days), PROTECTING, settings)
+    return log
+
+
+def test_protected_versions_go_in_one_cleanup_or_not_at_all(caplog: pytest.LogCaptureFixture) -> None:
+    log = _protecting([40, 39, 38, 37, 0, 0], 4)
+    log.checkpoint(2, 3)
+    log.store.put("_delta_log/_sidecars/orphan.parquet", b"")
+    _age(log, 40, "_delta_log/_sidecars/orphan.parquet")
+    before = log.names()
+    with caplog.at_level(logging.INFO):
+        done = log.clean_up()
+    assert done == LogCleanup((), 3, 3, 4)
+    assert "Checkpoints before version 4 are protected" in caplog.text
+    assert log.names() == before
+
+
+@pytest.mark.parametrize("boundary", [3, 2, 0])
+def test_protected_versions_go_once_all_of_them_have_expired(boundary: int) -> None:
+    log = _protecting([40, 39, 38, 37, 0], boundary)
+    log.checkpoint(1, 3)
+    done = log.clean_up()
+    assert (done.checkpoint_version, done.protected_before) == (3, None)
+    assert log.versions() == [3, 4, 5]
+
+
+def test_later_cleanups_of_a_truncated_log_are_free() -> None:
+    log = _protecting([60, 59, 58, 57, 40, 39, 0], 2)
+    log.checkpoint(2, 5)
+    delete_versions_before(log.store, 2)
+    assert log.clean_up().checkpoint_version == 5
+    # A boundary above the log protects nothing before it is reached, and then everything.
+    log = _protecting([60, 59, 58, 57, 40, 39, 0], 9)
+    log.checkpoint(2, 5)
+    delete_versions_before(log.store, 2)
+    assert log.clean_up().protected_before == 9
+
+
+def test_commits_go_before_the_checkpoints_that_hide_them() -> None:
+    log = _protecting([40, 39, 38, 37, 0], 3)
+    log.checkpoint(0, 1, 2, 3)
+    log.checkpoint(1, layout=CheckpointLayout.V2)
+    deleted = [path.removeprefix("_delta_log/") for path in log.clean_up().deleted]
+    kinds = ["checkpoint" if "checkpoint" in name else "commit" for name in deleted if not name.startswith("_")]
+    assert kinds == ["commit"] * 3 + ["checkpoint"] * 4
+
+
+def test_the_last_commit_and_the_first_checkpoint_are_never_in_one_request() -> None:
+    log = _protecting([40, 39, 38, 37, 0], 3)
+    log.checkpoint(1, 3)
+    requests: list[list[str]] = []
+
+    class Recording(DatedStore):
+        def delete(self, paths: Sequence[str]) -> None:
+            requests.append(list(paths))
+            self._store.delete(paths)
+
+    store = Recording(log.dated._store)
+    store.days_ago = log.dated.days_ago
+    clean_up_log(store, log.load(), TODAY_MS)
+    assert [["checkpoint" in path for path in request] for request in requests if request] == [[False] * 3, [True]]
 
 
 class CrashingStore(DatedStore):

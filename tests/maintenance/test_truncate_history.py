@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -96,9 +97,22 @@ def test_commits_of_an_owner_are_backfilled_first(tmp_path: Path) -> None:
     kit.lake.close()
 
 
-def test_a_table_with_protected_checkpoints_is_left_alone() -> None:
+def _protecting(before_version: int) -> Snapshot:
     snapshot = table()
-    put_commit(snapshot.store, 1, Protocol(1, 7, None, ("checkpointProtection",)).to_json())
-    with pytest.raises(OperationNotAllowed, match="checkpointProtection"):
-        truncate_history(Table(snapshot.store))
+    properties = {"delta.requireCheckpointProtectionBeforeVersion": str(before_version)}
+    metadata = replace(snapshot.metadata, configuration=properties)
+    put_commit(snapshot.store, 1, Protocol(1, 7, None, ("checkpointProtection",)).to_json(), metadata.to_json())
+    return snapshot
+
+
+def test_protected_checkpoints_go_together_with_their_commits() -> None:
+    snapshot = _protecting(2)
+    truncate_history(Table(snapshot.store), clock=FakeTime().clock())
+    assert {name[:20] for name in log_files(snapshot.store) if name[0].isdigit()} == {f"{2:020}"}
+
+
+def test_protected_checkpoints_at_the_newest_version_are_left_alone() -> None:
+    snapshot = _protecting(3)
+    with pytest.raises(OperationNotAllowed, match="checkpointProtection protects all checkpoints before version 3"):
+        truncate_history(Table(snapshot.store), clock=FakeTime().clock())
     assert Snapshot.open(snapshot.store).version == 1

@@ -1,6 +1,6 @@
 """Metadata cleanup: deletes log files past their retention, except files needed by a retained version.
 
-Source: delta-protocol.md "Metadata Cleanup".
+Source: delta-protocol.md "Metadata Cleanup"; the RFC "Checkpoint Protection".
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ import logging
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
-from slackwater.errors import CorruptCheckpoint, TimestampOutOfRange, UnsupportedFeature
+from slackwater.errors import CorruptCheckpoint, TimestampOutOfRange
+from slackwater.log.checkpoint_protection import may_truncate, protected_before
 from slackwater.log.files.checkpoint import SIDECARS, count_rows, open_checkpoint, sidecar_paths
 from slackwater.log.files.segment import LogListing, list_log
 from slackwater.log.history import CommitHistory
@@ -19,10 +20,11 @@ from slackwater.protocol.properties.properties import ENABLE_EXPIRED_LOG_CLEANUP
 from slackwater.storage.store import ObjectMeta, ObjectStore
 
 _DAY_MS = 86_400_000
-CHECKPOINT_PROTECTION = "checkpointProtection"
-"""A feature outside the four specifications. It protects old checkpoints more strictly than this cleanup does."""
 _COMMITS = f"{LOG}/{COMMITS_DIRECTORY}"
 _EXPIRING = frozenset(LogFileKind) - {LogFileKind.COMPACTED, LogFileKind.OTHER}
+_CHECKPOINTS = frozenset(
+    {LogFileKind.CHECKPOINT_CLASSIC, LogFileKind.CHECKPOINT_MULTIPART, LogFileKind.CHECKPOINT_UUID}
+)
 # A store may delete a batch in any order. Small batches delete the oldest files first.
 _BATCH = 100
 _log = logging.getLogger(__name__)
@@ -33,12 +35,14 @@ class LogCleanup:
     """The result of a cleanup: the deleted files, with paths in the store, and the retained versions.
 
     `cutoff_version`: the newest expired commit; `checkpoint_version`: the checkpoint retained for it. None if no such
-    commit or checkpoint exists. In this case, all commits and checkpoints are retained.
+    commit or checkpoint exists. In this case, all commits and checkpoints are retained. `protected_before`: the
+    boundary of the feature checkpointProtection if the cleanup deleted nothing because of this feature, else None.
     """
 
     deleted: tuple[str, ...] = ()
     cutoff_version: int | None = None
     checkpoint_version: int | None = None
+    protected_before: int | None = None
 
 
 def clean_up_log(store: ObjectStore, snapshot: LogSnapshot, now_ms: int) -> LogCleanup:
@@ -47,23 +51,30 @@ def clean_up_log(store: ObjectStore, snapshot: LogSnapshot, now_ms: int) -> LogC
     Does nothing if `delta.enableExpiredLogCleanup` is false. The newest checkpoint not after the newest expired commit
     stays, with the commit of its version and all later files. The checkpoint is opened before files replaced by it are
     deleted. Sidecars without a reference are deleted if more than a day old. `snapshot` is the newest version. An
-    interrupted cleanup leaves every retained version readable, and the next call completes it. Raises
-    UnsupportedFeature, CorruptTable and its kinds, StorageError.
+    interrupted cleanup leaves every retained version readable, and the next call completes it.
+
+    Deletes nothing if the feature checkpointProtection protects a version to delete, unless every version before the
+    protected boundary is deleted in this call. Raises CorruptTable and its kinds, StorageError.
     """
     if not snapshot.properties.flag(ENABLE_EXPIRED_LOG_CLEANUP):
         return LogCleanup()
-    if snapshot.configuration.supports(CHECKPOINT_PROTECTION):
-        raise UnsupportedFeature(
-            f"{store.root_url}: this version of Slackwater does not clean up the log of a table with the feature "
-            f"{CHECKPOINT_PROTECTION}. Use the engine that added it"
-        )
+    boundary = protected_before(snapshot.configuration)
     listing = list_log(store)
     cutoff = _cutoff_version(
         store, snapshot, listing, _midnight_ms(now_ms - (snapshot.properties.duration_ms(LOG_RETENTION) or 0))
     )
     kept = None if cutoff is None else _newest_readable_checkpoint(store, listing, cutoff)
+    if kept is not None and not may_truncate(listing, kept, boundary):
+        _log.info(
+            "%s: log cleanup deletes nothing. Checkpoints before version %d are protected, and the versions from %d on "
+            "have not expired",
+            store.root_url,
+            boundary,
+            kept,
+        )
+        return LogCleanup((), cutoff, kept, boundary)
     deleted = [] if kept is None else _delete(store, _expired(store, kept))
-    deleted += _delete(store, _unreferenced_sidecars(store, _midnight_ms(now_ms) - _DAY_MS))
+    deleted += _delete(store, [_unreferenced_sidecars(store, _midnight_ms(now_ms) - _DAY_MS)])
     return LogCleanup(tuple(deleted), cutoff, kept)
 
 
@@ -110,14 +121,16 @@ def delete_versions_before(store: ObjectStore, kept_version: int) -> list[str]:
     return _delete(store, _expired(store, kept_version))
 
 
-def _expired(store: ObjectStore, kept_version: int) -> list[str]:
-    """Return the files made unnecessary by the checkpoint of `kept_version`, in the order of deletion.
+def _expired(store: ObjectStore, kept_version: int) -> list[list[str]]:
+    """Return the files made unnecessary by the checkpoint of `kept_version`, in groups in the order of deletion.
 
     Compactions come first, so that none outlives one of its commits. Then the oldest version comes first, so that the
-    log has no gap before the retained versions.
+    log has no gap before the retained versions. Checkpoints come last, so that no client replays a commit hidden by a
+    protected checkpoint. Source: "Writer Requirements for Checkpoint Protection", rule d.
     """
     compactions: list[str] = []
     others: list[tuple[int, str]] = []
+    checkpoints: list[tuple[int, str]] = []
     metas = [*store.list_from(LOG), *store.list_from(_COMMITS)]
     # The commit of the retained version stays. Its staged file is deleted only if the backfilled copy exists.
     is_backfilled = any(meta.path == f"{LOG}/{commit_name(kept_version)}" for meta in metas)
@@ -130,8 +143,10 @@ def _expired(store: ObjectStore, kept_version: int) -> list[str]:
         elif file.kind in _EXPIRING and file.version < kept_version + (
             is_backfilled and file.kind is LogFileKind.STAGED_COMMIT
         ):
-            others.append((file.version, meta.path))
-    return with_hadoop_checksums([*compactions, *(path for _, path in sorted(others))], _paths(metas))
+            (checkpoints if file.kind in _CHECKPOINTS else others).append((file.version, meta.path))
+    groups = compactions, [path for _, path in sorted(others)], [path for _, path in sorted(checkpoints)]
+    present = _paths(metas)
+    return [with_hadoop_checksums(group, present) for group in groups]
 
 
 def with_hadoop_checksums(paths: Iterable[str], present: Collection[str]) -> list[str]:
@@ -169,7 +184,11 @@ def _is_hidden(path: str) -> bool:
     return path.rpartition("/")[2].startswith(".")
 
 
-def _delete(store: ObjectStore, paths: list[str]) -> list[str]:
-    for start in range(0, len(paths), _BATCH):
-        store.delete(paths[start : start + _BATCH])
-    return paths
+def _delete(store: ObjectStore, groups: Iterable[list[str]]) -> list[str]:
+    """Delete the files of `groups`, one group after the other. Return the paths."""
+    deleted: list[str] = []
+    for paths in groups:
+        for start in range(0, len(paths), _BATCH):
+            store.delete(paths[start : start + _BATCH])
+        deleted += paths
+    return deleted

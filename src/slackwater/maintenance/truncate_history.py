@@ -1,12 +1,14 @@
 """Deletes the history of a table: the log then starts at the newest version.
 
-Source: delta-protocol.md "Metadata Cleanup", "Checkpoints"; docs/guides/maintenance.md.
+Source: delta-protocol.md "Metadata Cleanup", "Checkpoints"; the RFC "Checkpoint Protection";
+docs/guides/maintenance.md.
 """
 
 from __future__ import annotations
 
 from slackwater.errors import CorruptCheckpoint, OperationNotAllowed
-from slackwater.log.cleanup import CHECKPOINT_PROTECTION, delete_versions_before
+from slackwater.log.checkpoint_protection import FEATURE, protected_before
+from slackwater.log.cleanup import delete_versions_before
 from slackwater.log.files.checkpoint import sidecar_paths
 from slackwater.log.files.segment import list_log
 from slackwater.log.table import Table
@@ -27,14 +29,16 @@ def truncate_history(
     First commits a new newest version without other actions and writes its checkpoint. The checkpoint omits tombstones
     older than `delta.deletedFileRetentionDuration`. The table stays readable if the process stops early. A managed
     table is backfilled first. Later reads of an earlier version, and commits based on an earlier version, fail. Raises
-    OperationNotAllowed for a table with the feature checkpointProtection, and the errors of commits and checkpoints.
+    OperationNotAllowed if the feature checkpointProtection protects the newest version, and the errors of commits and
+    checkpoints.
     """
     clock = clock or Clock()
     before = Snapshot.open(table)
-    if before.configuration.supports(CHECKPOINT_PROTECTION):
+    boundary = protected_before(before.configuration)
+    if boundary > before.version + 1:
         raise OperationNotAllowed(
-            f"{table.root_url}: the feature {CHECKPOINT_PROTECTION} protects old checkpoints. Drop it first, with the "
-            "engine that added it",
+            f"{table.root_url}: the feature {FEATURE} protects all checkpoints before version {boundary}, and the "
+            f"newest version is {before.version}. Retry after version {boundary - 1}",
             error_class="DELTA_FEATURE_CAN_ONLY_DROP_CHECKPOINT_PROTECTION_WITH_HISTORY_TRUNCATION",
         )
     landed = begin(before, clock=clock).commit(OPERATION, user_metadata=user_metadata, user_name=user_name)

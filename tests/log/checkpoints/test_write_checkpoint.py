@@ -23,6 +23,7 @@ from slackwater.errors import (
     InvalidArgument,
     InvalidSchema,
     StorageError,
+    UnsupportedFeature,
 )
 from slackwater.log.checkpoints.write_checkpoint import CheckpointLayout, write_checkpoint
 from slackwater.log.files import action_parquet_writer
@@ -233,6 +234,16 @@ def test_an_older_version_can_be_checkpointed_too() -> None:
     assert info.path.endswith("00000000000000000003.checkpoint.parquet")
     log.delete_commits(0, 1, 2)
     assert paths(log.load(4)) == ["f1", "f2", "f3", "f4"]
+
+
+def test_a_version_with_a_protocol_unknown_to_this_writer_gets_no_checkpoint() -> None:
+    log = TableLog().create()
+    log.commit(1, protocol(1, 7, writers=["ofAnother"]))
+    log.commit(2, protocol(1, 2), add("a"))
+    with pytest.raises(UnsupportedFeature, match="version 1: the table needs writer feature ofAnother"):
+        write_checkpoint(log.load(1), 0)
+    assert not [m for m in log.store.list_from("_delta_log") if "checkpoint" in m.path]
+    assert write_checkpoint(log.load(2), 0).version == 2
 
 
 def test_the_policy_of_the_table_chooses_the_layout() -> None:

@@ -98,10 +98,13 @@ def cleanup_command(
     with working("deleting what is old"):
         done = clean_up(_load(path, storage_option), Clock().now_ms())
     kept = {"cutoffVersion": done.cutoff_version, "checkpointVersion": done.checkpoint_version}
+    if done.protected_before is not None:
+        kept["protectedBeforeVersion"] = done.protected_before
+    why = "" if done.protected_before is None else f": checkpoints before version {done.protected_before} are protected"
     print_done(
         form,
         {"deleted": list(done.deleted), **kept},
-        lambda: print_note(f"{counted(len(done.deleted), 'file')} of the log deleted"),
+        lambda: print_note(f"{counted(len(done.deleted), 'file')} of the log deleted{why}"),
         [{"deleted": each} for each in done.deleted],
         ("deleted",),
     )

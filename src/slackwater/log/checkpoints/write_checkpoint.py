@@ -1,6 +1,7 @@
 """Streaming checkpoint writer: V1 and V2, classic and UUID-named, with sidecars.
 
-Source: delta-protocol.md "Checkpoints", "Checkpoint Specs", "Checkpoint Naming Scheme", "Action Reconciliation".
+Source: delta-protocol.md "Checkpoints", "Checkpoint Specs", "Checkpoint Naming Scheme", "Action Reconciliation"; the
+RFC "Checkpoint Protection", rule b.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from slackwater.log.files.last_checkpoint import CheckpointInfo
 from slackwater.log.live_files import live_batches, tombstone_batches
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.protocol.actions.file_names import LOG, checkpoint_name, commit_name, uuid_checkpoint_name
+from slackwater.protocol.features.table_features import validate_known_to_writers
 from slackwater.protocol.properties.properties import (
     CHECKPOINT_POLICY,
     DELETED_FILE_RETENTION,
@@ -80,9 +82,11 @@ def write_checkpoint(
     transaction identifiers past their retention at `now_ms` are omitted, and so are removed metadata domains. Unchanged
     sidecars of the previous checkpoint are referenced again. Partition values without a time zone are interpreted in
     `zone`. Memory O(one row group + the commits since the previous checkpoint). Does not write `_last_checkpoint`, see
-    `write_last_checkpoint`. Raises InvalidArgument for a layout not supported by the table or a version without a
-    commit in the log, CorruptTable and its kinds, StorageError.
+    `write_last_checkpoint`. Raises UnsupportedFeature if this package cannot write tables with the protocol of the
+    version. Raises InvalidArgument for a layout not supported by the table or a version without a commit in the log,
+    CorruptTable and its kinds, StorageError.
     """
+    validate_known_to_writers(snapshot.protocol, f"{snapshot.store.root_url}, version {snapshot.version}")
     chosen = _layout(snapshot, layout)
     if sidecar_actions < 1:
         raise InvalidArgument(f"a sidecar holds at least one action, found sidecar_actions={sidecar_actions}")

@@ -97,6 +97,7 @@ FEATURES = (
     TableFeature("icebergCompatV2", requires=("columnMapping",), enabled_by=ENABLE_ICEBERG_COMPAT_V2),
     TableFeature("clustering", requires=("domainMetadata",)),
     TableFeature("vacuumProtocolCheck", reader=True),
+    TableFeature("checkpointProtection"),
     # The documents use two spellings; other engines know the one without "s". The preview had a property of another
     # name, so a writer that treats the preview as this feature would omit the timestamps.
     TableFeature(
@@ -181,15 +182,20 @@ def validate_writable(protocol: Protocol, where: str) -> None:
     Source: "Writer Version Requirements", "Table Features", "Supported Features".
     """
     validate_readable(protocol, where)
-    version = protocol.min_writer_version
-    if version > MAX_WRITER_VERSION:
-        raise UnsupportedFeature(
-            f"{where}: needs writer version {version}. This version of Slackwater writes up to {MAX_WRITER_VERSION} "
-            f"(writer features: {', '.join(protocol.writer_features or ()) or 'none'}). Upgrade Slackwater",
-            error_class="DELTA_INVALID_PROTOCOL_VERSION",
-        )
+    _validate_writer_version(protocol, where)
     _validate_lists(protocol, where)
-    refused = [name for name in protocol.writer_features or () if not _is_writable(name)]
+    validate_known_to_writers(protocol, where)
+    _validate_requirements(protocol, where)
+
+
+def validate_known_to_writers(protocol: Protocol, where: str) -> None:
+    """Validate that this package writes the writer version and every listed feature, also of a malformed protocol.
+
+    Raises UnsupportedFeature, naming the version or all missing features. `where` is the table, for the message.
+    """
+    _validate_writer_version(protocol, where)
+    names = protocol.writer_features or () if protocol.min_writer_version == FEATURES_WRITER_VERSION else ()
+    refused = [name for name in names if not _is_writable(name)]
     if refused:
         raise UnsupportedFeature(
             f"{where}: the table needs writer feature{'s' if len(refused) > 1 else ''} {', '.join(refused)}, which "
@@ -197,7 +203,16 @@ def validate_writable(protocol: Protocol, where: str) -> None:
             "added it",
             error_class="DELTA_UNSUPPORTED_FEATURES_FOR_WRITE",
         )
-    _validate_requirements(protocol, where)
+
+
+def _validate_writer_version(protocol: Protocol, where: str) -> None:
+    version = protocol.min_writer_version
+    if version > MAX_WRITER_VERSION:
+        raise UnsupportedFeature(
+            f"{where}: needs writer version {version}. This version of Slackwater writes up to {MAX_WRITER_VERSION} "
+            f"(writer features: {', '.join(protocol.writer_features or ()) or 'none'}). Upgrade Slackwater",
+            error_class="DELTA_INVALID_PROTOCOL_VERSION",
+        )
 
 
 def _is_implied(feature: TableFeature, protocol: Protocol) -> bool:
