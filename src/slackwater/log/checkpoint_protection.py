@@ -7,7 +7,10 @@ boundary. Source: the RFC "Checkpoint Protection"; delta-spark's DROP FEATURE.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from slackwater.log.files.segment import LogListing
+from slackwater.protocol.actions.actions import Metadata
 from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.properties.properties import REQUIRE_CHECKPOINT_PROTECTION
 
@@ -22,6 +25,25 @@ def protected_before(table: TableConfiguration) -> int:
     if not table.supports(FEATURE):
         return 0
     return table.properties.integer(REQUIRE_CHECKPOINT_PROTECTION) or 0
+
+
+def protected(metadata: Metadata, version: int) -> Metadata:
+    """Return `metadata` with the protection of all checkpoints before `version`, without protection for version 0."""
+    folded = REQUIRE_CHECKPOINT_PROTECTION.lower()
+    others = {key: value for key, value in metadata.configuration.items() if key.lower() != folded}
+    boundary = {REQUIRE_CHECKPOINT_PROTECTION: str(version)} if version else {}
+    return replace(metadata, configuration={**others, **boundary})
+
+
+def with_own_boundary(before: TableConfiguration | None, after: TableConfiguration) -> Metadata:
+    """Return the metadata of `after` with the boundary of `before`, the table before the commit; None for a new table.
+
+    The boundary belongs to the history of the table. A restored or replaced table keeps it, and a clone has none.
+    """
+    boundary = 0 if before is None else protected_before(before)
+    if not after.supports(FEATURE) or boundary == protected_before(after):
+        return after.metadata
+    return protected(after.metadata, boundary)
 
 
 def has_protected_versions(listing: LogListing, boundary: int) -> bool:

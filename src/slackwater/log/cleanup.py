@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from slackwater.errors import CorruptCheckpoint, TimestampOutOfRange
-from slackwater.log.checkpoint_protection import may_truncate, protected_before
+from slackwater.log.checkpoint_protection import has_protected_versions, may_truncate, protected_before
 from slackwater.log.files.checkpoint import SIDECARS, count_rows, open_checkpoint, sidecar_paths
 from slackwater.log.files.segment import LogListing, list_log
 from slackwater.log.history import CommitHistory
@@ -119,6 +119,24 @@ def delete_versions_before(store: ObjectStore, kept_version: int) -> list[str]:
     Raises StorageError.
     """
     return _delete(store, _expired(store, kept_version))
+
+
+def truncate_protected(store: ObjectStore, snapshot: LogSnapshot, cutoff_ms: int) -> bool:
+    """Delete all versions before a checkpoint at or after the protected boundary, if committed up to `cutoff_ms`.
+
+    Return whether the log has no version before the boundary left. If no such checkpoint was committed up to
+    `cutoff_ms`, nothing is deleted. `snapshot` is the newest version. Raises CorruptTable and its kinds, StorageError.
+    """
+    boundary = protected_before(snapshot.configuration)
+    listing = list_log(store)
+    if not has_protected_versions(listing, boundary):
+        return True
+    cutoff = _cutoff_version(store, snapshot, listing, cutoff_ms)
+    kept = None if cutoff is None else _newest_readable_checkpoint(store, listing, cutoff)
+    if kept is None or kept < boundary:
+        return False
+    _delete(store, _expired(store, kept))
+    return True
 
 
 def _expired(store: ObjectStore, kept_version: int) -> list[list[str]]:

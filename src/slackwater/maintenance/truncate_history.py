@@ -38,8 +38,7 @@ def truncate_history(
     if boundary > before.version + 1:
         raise OperationNotAllowed(
             f"{table.root_url}: the feature {FEATURE} protects all checkpoints before version {boundary}, and the "
-            f"newest version is {before.version}. Retry after version {boundary - 1}",
-            error_class="DELTA_FEATURE_CAN_ONLY_DROP_CHECKPOINT_PROTECTION_WITH_HISTORY_TRUNCATION",
+            f"newest version is {before.version}. Retry after version {boundary - 1}"
         )
     landed = begin(before, clock=clock).commit(OPERATION, user_metadata=user_metadata, user_name=user_name)
     owned = before.table.owned

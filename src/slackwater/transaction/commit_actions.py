@@ -1,7 +1,8 @@
 """The actions of one commit attempt: the staged actions, completed for the version before.
 
 Row ids, re-added files without row ids, row commit versions, in-commit timestamps and their enablement record depend on
-the version before. They are recomputed at every attempt.
+the version before. The boundary of protected checkpoints is the version of the commit. All are recomputed at every
+attempt.
 Source: delta-protocol.md "Writer Requirements for Row Tracking", "Writer Requirements for In-Commit Timestamps";
 docs/concurrent-changes.md.
 """
@@ -14,6 +15,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from slackwater.log.checkpoint_protection import protected
 from slackwater.log.files.file_actions import ADD_SCHEMA
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from slackwater.protocol.actions.commit_info import ROW_TRACKING_PRESERVED, CommitInfo
@@ -75,7 +77,7 @@ def _metadata(
 ) -> Metadata | None:
     """Return the metadata to commit, with the version and time at which in-commit timestamps were enabled.
 
-    None if the commit changes no metadata.
+    If the commit protects the history, the metadata has the new boundary. None if the commit changes no metadata.
     """
     if before is None:
         return in_commit_timestamps.enablement(None, table, 0, stamp_ms)
@@ -84,7 +86,8 @@ def _metadata(
         was_supported = before.configuration.supports("inCommitTimestamp")
         if was_supported or not in_commit_timestamps.is_enabled(table):
             return None
-    return in_commit_timestamps.enablement(before.configuration, table, version, stamp_ms)
+    metadata = in_commit_timestamps.enablement(before.configuration, table, version, stamp_ms)
+    return protected(metadata, version) if staged.protects_history else metadata
 
 
 def _in_order(

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.errors import CorruptTable, InvalidArgument, OperationNotAllowed
+from slackwater.log.checkpoint_protection import with_own_boundary
 from slackwater.log.files.file_actions import file_keys, one_array
 from slackwater.protocol.actions.actions import Metadata
 from slackwater.protocol.actions.files import AddCDCFile, AddFile, RemoveFile
@@ -108,6 +109,9 @@ def _complete_metadata(staged: StagedActions, before: Snapshot | None, clock: Cl
     table = with_required_features(_table_after(staged, before))
     if before is None or table.protocol != before.protocol:
         staged.protocol = table.protocol
+    metadata = with_own_boundary(None if before is None else before.configuration, table)
+    if metadata != table.metadata:
+        staged.metadata, table = metadata, table.changed(metadata=metadata)
     if row_tracking.is_enabled(table):
         staged.metadata = _with_row_id_columns(table, clock)
         if before is not None and not row_tracking.is_enabled(before.configuration):

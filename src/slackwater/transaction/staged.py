@@ -30,7 +30,7 @@ class StagedActions:
     `fresh_adds`: every other added file has a new name, so no earlier action of the log names the file. `restates`: the
     commit re-adds a file, unchanged, that is live in the version read. `known_files`: the added files and their
     deletion vectors existed before this work, and remain if it fails. `changes_owner`: the commit gives the table to a
-    commit owner or releases the table.
+    commit owner or releases the table. `protects_history`: the commit protects all checkpoints before its version.
     """
 
     protocol: Protocol | None = None
@@ -47,6 +47,7 @@ class StagedActions:
     restates: bool = False
     known_files: bool = False
     changes_owner: bool = False
+    protects_history: bool = False
     _table: TableConfiguration | None = field(default=None, init=False, repr=False, compare=False)
 
     def set_table(self, table: TableConfiguration) -> None:

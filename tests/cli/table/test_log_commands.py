@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from slackwater.scan.snapshot import Snapshot
+from slackwater.transaction.table.feature_removal import drop_feature
 from tests.cli.commands import document, lines, run
 from tests.transaction.tables import add, append, live, log_files, table
 
@@ -67,6 +68,21 @@ def test_what_is_too_old_is_deleted_when_it_is_asked_for(tmp_path: Path) -> None
     }
     assert not {f"_delta_log/{name}" for name in log_files(snapshot.store)} & set(told["deleted"])
     assert Snapshot.open(snapshot.store).live_files(["path"]).num_rows == 4
+
+
+def test_a_cleanup_names_the_protected_checkpoints(tmp_path: Path) -> None:
+    properties = {"delta.logRetentionDuration": "interval 0 days", "delta.deletedFileRetentionDuration": "0 days"}
+    snapshot = table(properties={**properties, "delta.feature.vacuumProtocolCheck": "supported"}, path=tmp_path / "t")
+    dropped = drop_feature(append(snapshot, add("a")).snapshot, "vacuumProtocolCheck")
+    old_s = time.time() - 60 * 24 * 3600
+    for name in log_files(snapshot.store):
+        at = old_s if name[:20] < f"{5:020}" else time.time()
+        os.utime(tmp_path / "t" / "_delta_log" / name, (at, at))
+    assert dropped.version == 5
+    told = document("log", "cleanup", str(tmp_path / "t"))
+    assert (told["deleted"], told["protectedBeforeVersion"]) == ([], 5)
+    shown = run("log", "cleanup", str(tmp_path / "t"))
+    assert "checkpoints before version 5 are protected" in shown.stderr
 
 
 def test_the_commands_are_listed() -> None:

@@ -480,8 +480,6 @@ def test_a_feature_of_readers_goes_with_the_history_that_may_show_it(spark: Spar
     retention = {"delta.dropFeatureTruncateHistory.retentionDuration": "interval 0 hours"}
     table = create(spark, path, "id INT", {"delta.checkpointPolicy": "v2", **retention})
     append(spark, path, [(1,)], "id INT")
-    with pytest.raises(errors.OperationNotAllowed, match="truncateHistory"):
-        table.dropFeatureSupport("v2Checkpoint")
     table.dropFeatureSupport("v2Checkpoint", truncateHistory=True)
     protocol = Snapshot.load(path).protocol
     assert (protocol.min_reader_version, protocol.min_writer_version, protocol.reader_features) == (1, 2, None)
@@ -491,6 +489,24 @@ def test_a_feature_of_readers_goes_with_the_history_that_may_show_it(spark: Spar
         Snapshot.load(path, 1)
     append(spark, path, [(2,)], "id INT")
     assert rows(spark, path) == [(1,), (2,)]
+
+
+def test_a_feature_of_readers_goes_immediately_and_its_history_stays_readable(spark: SparkSession, path: str) -> None:
+    table = create(spark, path, "id INT", {"delta.enableDeletionVectors": "true"})
+    append(spark, path, [(1,), (2,), (3,)], "id INT")
+    table.delete("id = 1")
+    spark.sql(f"REORG TABLE delta.`{path}` APPLY (PURGE)")
+    before = Snapshot.load(path).version
+    spark.sql(f"ALTER TABLE delta.`{path}` DROP FEATURE deletionVectors")
+    after = Snapshot.load(path)
+    assert after.protocol.reader_features is None
+    assert "checkpointProtection" in (after.protocol.writer_features or ())
+    assert rows(spark, path) == [(2,), (3,)]
+    assert rows(spark, path, versionAsOf=before - 1) == [(2,), (3,)]
+    assert rows(spark, path, versionAsOf=1) == [(1,), (2,), (3,)]
+    table.delete("id = 2")
+    append(spark, path, [(4,)], "id INT")
+    assert rows(spark, path) == [(3,), (4,)]
 
 
 def test_domains_of_users_come_and_go(spark: SparkSession, path: str) -> None:

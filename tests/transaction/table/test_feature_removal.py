@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import uuid
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,16 +13,33 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from slackwater.errors import InvalidArgument, OperationNotAllowed, ProtocolChangedException, VersionNotFound
+from slackwater.errors import (
+    InvalidArgument,
+    OperationNotAllowed,
+    ProtocolChangedException,
+    StorageError,
+    VersionNotFound,
+)
+from slackwater.log.checksum_totals import checksum_of
+from slackwater.log.files.version_checksum import write_version_checksum
+from slackwater.log.table import Table
+from slackwater.maintenance.restore import restore
 from slackwater.protocol.actions.actions import Protocol
 from slackwater.scan.snapshot import Snapshot
+from slackwater.transaction import post_commit
+from slackwater.transaction.commit.factory import begin_table
 from slackwater.transaction.commit_result import CommitResult
+from slackwater.transaction.definition import TableActions
 from slackwater.transaction.table.alteration import set_domain, set_properties
 from slackwater.transaction.table.feature_removal import drop_feature
 from tests.transaction.tables import (
+    START_MS,
+    FakeTime,
+    StepStore,
     add,
     append,
     begin,
+    commit_actions,
     live,
     log_files,
     only,
@@ -140,27 +158,102 @@ def _with_vectors(path: Path | None = None) -> Snapshot:
     return purging.commit("REORG").snapshot
 
 
-def test_a_feature_of_readers_stays_as_long_as_older_versions_may_need_it() -> None:
+def test_a_reader_feature_goes_immediately_behind_three_barrier_checkpoints() -> None:
     before = _with_vectors()
-    with pytest.raises(OperationNotAllowed, match=r"versions before 4 may hold traces of deletionVectors.*24 hours"):
-        drop(before, "deletionVectors")
-    # What turns it on is gone by then: nothing new will use it while it is waited for.
+    done = drop(before, "deletionVectors")
+    after = Snapshot.open(before.store)
+    # Version 4 unsets the property, 5 adds the tombstone of the vector, 6 to 8 are the barriers.
+    operations = {v: only(before.store, v, "commitInfo")["operation"] for v in range(4, 10)}
+    assert operations == {
+        4: "UNSET TBLPROPERTIES",
+        5: "Deletion Vector Tombstones",
+        6: "Empty Commit",
+        7: "Empty Commit",
+        8: "Empty Commit",
+        9: "DROP FEATURE",
+    }
+    assert (done.version, after.version, live(before.store)) == (9, 9, ["a2"])
+    assert after.protocol == Protocol(1, 7, None, ("appendOnly", "invariants", "checkpointProtection"))
+    assert after.metadata.configuration == {"delta.requireCheckpointProtectionBeforeVersion": "9"}
+    assert [int(name[:20]) for name in log_files(before.store) if name.endswith("checkpoint.parquet")] == [6, 7, 8, 9]
+    # Older versions stay readable for clients with the feature.
+    assert live_at(before.store, 2) == ["a"]
+
+
+def live_at(store: Any, version: int) -> list[str]:
+    return sorted(Snapshot.open(store, version).live_files(["path"])["path"].to_pylist())
+
+
+def test_vectors_of_removed_files_get_tombstones_and_the_totals_stay_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The totals follow from the commit, without a count of the files.
+    monkeypatch.setattr(post_commit, "_MOST_FILES_COUNTED", 0)
+    before, soon = _with_vectors(), lambda: START_MS + 1000
+    assert write_version_checksum(before.store, checksum_of(before))
+    drop(before, "deletionVectors", clock_ms=soon)
+    (found,) = [a["remove"] for a in commit_actions(before.store, 5) if "remove" in a]
+    assert (found["path"], found["dataChange"]) == (vector().relative_path, False)
+    checksum = Snapshot.open(before.store, 5).checksum()
+    assert checksum is not None
+    assert (checksum.num_files, checksum.table_size_bytes) == (1, 100)
+    # A second call writes no tombstone twice.
+    again = set_properties(Snapshot.open(before.store), {"delta.enableDeletionVectors": "true"})
+    enabled = again.commit(begin(Snapshot.open(before.store))).snapshot
+    drop(enabled, "deletionVectors", clock_ms=soon)
+    assert sum("remove" in a for v in range(10, 16) for a in commit_actions(before.store, v)) == 0
+
+
+def test_the_protected_boundary_is_the_version_of_the_drop_also_after_a_rebase() -> None:
+    before = append(table(properties={"delta.feature.vacuumProtocolCheck": "supported"}), add("a")).snapshot
+    slipped: list[int] = []
+
+    def step(operation: str, path: str) -> None:
+        if operation == "put_if_absent" and path.endswith(f"{5:020d}.json") and not slipped:
+            slipped.append(5)
+            append(Snapshot.open(before.store), add("b"))
+
+    store = StepStore(before.store, step)
+    done = drop(Snapshot.open(store), "vacuumProtocolCheck")
+    assert (slipped, done.version) == ([5], 6)
+    assert done.snapshot.metadata.configuration == {"delta.requireCheckpointProtectionBeforeVersion": "6"}
+
+
+def test_a_reader_feature_used_again_during_the_drop_stays() -> None:
+    before = append(table(properties={"delta.enableDeletionVectors": "true"}), add("a")).snapshot
+
+    def step(operation: str, path: str) -> None:
+        if operation == "put_if_absent" and path.endswith(f"{4:020d}.json"):
+            latest = Snapshot.open(before.store)
+            if latest.version == 3:
+                set_properties(latest, {"delta.enableDeletionVectors": "true"}).commit(begin(latest))
+
+    with pytest.raises(OperationNotAllowed, match="another writer enabled deletionVectors again"):
+        drop(Snapshot.open(StepStore(before.store, step)), "deletionVectors")
+    assert "deletionVectors" in (Snapshot.open(before.store).protocol.writer_features or ())
+
+
+def test_a_failed_checkpoint_after_the_drop_is_reported_with_the_commit() -> None:
+    before = append(table(properties={"delta.feature.vacuumProtocolCheck": "supported"}), add("a")).snapshot
+
+    def step(operation: str, path: str) -> None:
+        if operation == "put_file" and path.endswith(f"{5:020d}.checkpoint.parquet"):
+            raise StorageError("full")
+
+    done = drop(Snapshot.open(StepStore(before.store, step)), "vacuumProtocolCheck")
+    assert done.version == 5
+    assert "the checkpoint failed: StorageError: full" in done.upkeep_errors[-1]
+
+
+def test_a_reader_feature_goes_with_the_deleted_history() -> None:
+    before = _with_vectors()
+    with pytest.raises(OperationNotAllowed, match="can be removed from") as caught:
+        drop(before, "deletionVectors", truncate_history=True, clock_ms=_later(before, 0.5))
     waiting = Snapshot.open(before.store)
+    # What turns it on is gone by then: nothing new will use it while it is waited for.
     assert waiting.version == 4
     assert "delta.enableDeletionVectors" not in waiting.metadata.configuration
     assert "deletionVectors" in (waiting.protocol.writer_features or ())
-    with pytest.raises(OperationNotAllowed, match="can be removed from") as caught:
-        drop(waiting, "deletionVectors", truncate_history=True, clock_ms=_later(waiting, 0.99))
     ripe = dt.datetime.fromtimestamp(waiting.timestamp_ms / 1000 + 86400, dt.timezone.utc)
     assert ripe.strftime("%Y-%m-%d") in str(caught.value)
-    assert Snapshot.open(before.store).version == 4
-
-
-def test_a_feature_of_readers_goes_with_the_history_that_needed_it() -> None:
-    before = _with_vectors()
-    with pytest.raises(OperationNotAllowed):
-        drop(before, "deletionVectors")
-    waiting = Snapshot.open(before.store)
     done = drop(waiting, "deletionVectors", truncate_history=True, clock_ms=_later(waiting, 1))
     assert done.version == 5
     assert Snapshot.open(before.store).protocol == Protocol(1, 2)
@@ -170,6 +263,65 @@ def test_a_feature_of_readers_goes_with_the_history_that_needed_it() -> None:
     with pytest.raises(VersionNotFound):
         Snapshot.open(before.store, 3)
     assert done.timestamp_ms == _later(waiting, 1)()
+
+
+# The feature that protects the checkpoints.
+
+
+def _protected() -> Snapshot:
+    before = append(table(properties={"delta.feature.vacuumProtocolCheck": "supported"}), add("a")).snapshot
+    drop(before, "vacuumProtocolCheck")
+    return Snapshot.open(before.store)
+
+
+def test_checkpoint_protection_goes_only_with_its_versions() -> None:
+    before = _protected()
+    with pytest.raises(OperationNotAllowed, match="truncateHistory=True"):
+        drop(before, "checkpointProtection")
+    with pytest.raises(OperationNotAllowed, match="versions before 5 may hold traces"):
+        drop(before, "checkpointProtection", truncate_history=True, clock_ms=_later(before, 0.9))
+    assert Snapshot.open(before.store, 0).version == 0
+    after = drop(before, "checkpointProtection", truncate_history=True, clock_ms=_later(before, 1.1)).snapshot
+    assert after.protocol == Protocol(1, 2)
+    assert after.metadata.configuration == {}
+    assert {int(name[:20]) for name in log_files(before.store) if name[0] == "0"} == {5, 6}
+    assert live(before.store) == ["a"]
+
+
+def test_the_boundary_stays_in_a_restored_and_a_replaced_table() -> None:
+    key = "delta.requireCheckpointProtectionBeforeVersion"
+    before = _protected()
+    restore(before.table, 1, clock=FakeTime().clock())
+    restored = Snapshot.open(before.store)
+    assert restored.metadata.configuration[key] == "5"
+    assert restored.configuration.supports("vacuumProtocolCheck")
+    replacing = begin(restored)
+    replacing.set_metadata(replace(restored.metadata, configuration={}))
+    assert replacing.commit("REPLACE TABLE").snapshot.metadata.configuration == {key: "5"}
+
+
+def test_a_clone_protects_no_version_of_its_own() -> None:
+    before = _protected()
+    created = begin_table(Table.at(f"memory://{uuid.uuid4()}"), TableActions(before.configuration))
+    after = created.commit("CLONE").snapshot
+    assert after.configuration.supports("checkpointProtection")
+    assert after.metadata.configuration == {}
+
+
+def test_checkpoint_protection_without_protected_versions_goes_immediately() -> None:
+    before = table(properties={"delta.feature.checkpointProtection": "supported"})
+    assert drop(before, "checkpointProtection", truncate_history=True).snapshot.protocol == Protocol(1, 2)
+
+
+def test_without_a_checkpoint_at_the_boundary_the_drop_writes_one() -> None:
+    before = _protected()
+    before.store.delete([f"_delta_log/{5:020d}.checkpoint.parquet"])
+    ripe = _later(before, 2)
+    latest = append(Snapshot.open(before.store), add("b")).snapshot
+    with pytest.raises(OperationNotAllowed, match="versions before 5"):
+        drop(latest, "checkpointProtection", truncate_history=True, clock_ms=ripe)
+    after = drop(Snapshot.open(before.store), "checkpointProtection", truncate_history=True, clock_ms=ripe).snapshot
+    assert (after.version, after.protocol) == (7, Protocol(1, 2))
 
 
 def test_the_tables_own_retention_is_waited_for() -> None:
@@ -207,7 +359,7 @@ def test_another_engine_reads_the_table_that_lost_a_feature_of_readers(tmp_path:
         stats = json.dumps({"numRecords": 1})
         before = append(before, replace(add(name), size=size, stats=stats)).snapshot
     with pytest.raises(OperationNotAllowed):
-        drop(before, "v2Checkpoint")
+        drop(before, "v2Checkpoint", truncate_history=True)
     waiting = Snapshot.open(before.store)
     drop(waiting, "v2Checkpoint", truncate_history=True, clock_ms=_later(waiting, 2))
     found = deltalake.DeltaTable(str(tmp_path))

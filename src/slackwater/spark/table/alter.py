@@ -418,10 +418,12 @@ class TableAlterations:
     def dropFeatureSupport(self, featureName: str, truncateHistory: bool | None = None) -> None:
         """Remove the table feature `featureName` from the protocol, if the table has no trace of the feature.
 
-        With `truncateHistory` True, first removes versions with possible traces of a reader feature from the log. These
-        must be older than `delta.dropFeatureTruncateHistory.retentionDuration` (24 hours). Raises InvalidArgument if
-        the table does not support the feature or if another feature requires it. Raises OperationNotAllowed if the
-        table, or possibly an older version, uses the feature.
+        Older versions may need a reader feature. Three new versions with checkpoints hide these versions, and the
+        feature `checkpointProtection` preserves the checkpoints. With `truncateHistory` True, removes the older
+        versions from the log instead. These must be older than `delta.dropFeatureTruncateHistory.retentionDuration` (24
+        hours). The feature `checkpointProtection` is dropped only with `truncateHistory` True. Raises InvalidArgument
+        if the table does not support the feature or if another feature requires it. Raises OperationNotAllowed if the
+        table uses the feature, or if older versions must be removed and are too young.
 
         >>> table.addFeatureSupport("allowColumnDefaults")
         >>> table.dropFeatureSupport("allowColumnDefaults")

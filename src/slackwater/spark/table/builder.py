@@ -19,9 +19,10 @@ from slackwater.protocol.features.write_expressions import checks
 from slackwater.protocol.properties.properties import (
     MATERIALIZED_ROW_COMMIT_VERSION,
     MATERIALIZED_ROW_ID,
+    MAX_COLUMN_ID,
+    REQUIRE_CHECKPOINT_PROTECTION,
     split_properties,
 )
-from slackwater.protocol.properties.registry import MAX_COLUMN_ID
 from slackwater.protocol.schema.column_paths import format_column_path
 from slackwater.protocol.schema.schema import (
     COMMENT,
@@ -56,7 +57,15 @@ from slackwater.transaction.table.alteration import clustering_columns
 
 T = TypeVar("T")
 
-_OF_ONE_TABLE = frozenset(key.lower() for key in (MAX_COLUMN_ID, MATERIALIZED_ROW_ID, MATERIALIZED_ROW_COMMIT_VERSION))
+_OF_ONE_TABLE = frozenset(
+    key.lower()
+    for key in (
+        MATERIALIZED_ROW_COMMIT_VERSION,
+        MATERIALIZED_ROW_ID,
+        MAX_COLUMN_ID,
+        REQUIRE_CHECKPOINT_PROTECTION,
+    )
+)
 
 
 @dataclass

@@ -2,9 +2,9 @@
 
 The protocol document retains a listed feature permanently. DROP FEATURE extends the protocol in the same manner as the
 reference implementation, and only if a user names the feature. A writer feature is removed in one commit. Older
-versions may contain traces of a reader feature, and a client without the feature would misread the traces. Those
-versions must be deleted first.
-Source: delta-protocol.md "Supported Features"; delta-spark's DROP FEATURE.
+versions may contain traces of a reader feature, and a client without the feature would misread the traces. Protected
+checkpoints hide those versions, or the versions are deleted first.
+Source: delta-protocol.md "Supported Features"; the RFC "Checkpoint Protection"; delta-spark's DROP FEATURE.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import replace
 import pyarrow.compute as pc
 
 from slackwater.errors import InvalidArgument, OperationNotAllowed
+from slackwater.log import checkpoint_protection
 from slackwater.log.checkpoints.write_checkpoint import write_checkpoint
 from slackwater.log.cleanup import delete_versions_before
 from slackwater.log.files.last_checkpoint import write_last_checkpoint
@@ -22,7 +23,7 @@ from slackwater.log.history import format_ms
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata
 from slackwater.protocol.features import clustering, managed_commits, row_tracking
 from slackwater.protocol.features.column_mapping import NONE
-from slackwater.protocol.features.protocol_upgrade import required_features, without_feature
+from slackwater.protocol.features.protocol_upgrade import required_features, with_features, without_feature
 from slackwater.protocol.features.table_features import canonical_feature, known_feature
 from slackwater.protocol.properties.properties import (
     DROP_FEATURE_RETENTION,
@@ -30,6 +31,8 @@ from slackwater.protocol.properties.properties import (
     ICT_ENABLEMENT_VERSION,
     MATERIALIZED_ROW_COMMIT_VERSION,
     MATERIALIZED_ROW_ID,
+    REQUIRE_CHECKPOINT_PROTECTION,
+    ROW_TRACKING_SUSPENDED,
 )
 from slackwater.protocol.schema.column_paths import format_column_path
 from slackwater.protocol.schema.schema import schema_to_json
@@ -37,13 +40,21 @@ from slackwater.protocol.schema.type_widening import widened_columns, without_ty
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.clock import Clock
 from slackwater.transaction.commit.factory import begin
+from slackwater.transaction.commit.transaction import TableTransaction
 from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.table.alteration import parameter_text
+from slackwater.transaction.table.history_protection import (
+    add_vector_tombstones,
+    remove_protected_versions,
+    with_checkpoint,
+    write_barriers,
+)
 
 _DAY_MS = 24 * 3600 * 1000
 _PROPERTIES = {
     "inCommitTimestamp": (ICT_ENABLEMENT_VERSION, ICT_ENABLEMENT_TIMESTAMP),
-    "rowTracking": (MATERIALIZED_ROW_ID, MATERIALIZED_ROW_COMMIT_VERSION),
+    "rowTracking": (MATERIALIZED_ROW_ID, MATERIALIZED_ROW_COMMIT_VERSION, ROW_TRACKING_SUSPENDED),
+    checkpoint_protection.FEATURE: (REQUIRE_CHECKPOINT_PROTECTION,),
 }
 _DOMAINS = {"rowTracking": row_tracking.DOMAIN, "clustering": clustering.DOMAIN}
 
@@ -58,8 +69,10 @@ def drop_feature(
 ) -> CommitResult:
     """Remove the feature `name` from the protocol and return the commit. The history records `user_metadata`.
 
-    Properties that enable the feature are removed first. `truncate_history` deletes older versions with possible traces
-    if they are old enough. Also raises the errors of `begin`.
+    Properties that enable the feature are removed first. For a reader feature, three versions with checkpoints then
+    hide the older versions, and the commit adds the feature checkpointProtection. With `truncate_history`, the older
+    versions are deleted instead, if they are old enough. The feature checkpointProtection itself is removed only with
+    `truncate_history`. Also raises the errors of `begin`.
 
     Raises:
         InvalidArgument: If the feature does not exist, the table does not support it, another feature requires it, or
@@ -69,13 +82,42 @@ def drop_feature(
     """
     clock = Clock() if clock_ms is None else Clock(now_ms=clock_ms)
     transaction = begin(snapshot, clock=clock)
-    feature = canonical_feature(name)
-    known = known_feature(name)
+    feature, is_reader = _removable(snapshot, name, truncate_history)
+    without_feature(snapshot.protocol, feature)
+    metadata, _ = _turned_off(snapshot, feature)
+    _require_unused(snapshot, feature, metadata)
+    if is_reader and metadata != snapshot.metadata:
+        transaction.set_metadata(metadata)
+        keys = sorted(set(snapshot.metadata.configuration) - set(metadata.configuration))
+        parameters = {"properties": parameter_text(keys)}
+        snapshot = transaction.commit(
+            "UNSET TBLPROPERTIES", parameters, user_metadata=user_metadata, user_name=user_name
+        ).snapshot
+    # The first version of a table has no history.
+    is_protected = is_reader and not truncate_history and snapshot.version > 0
+    if is_protected:
+        if feature == "deletionVectors":
+            snapshot = add_vector_tombstones(snapshot, clock, user_name)
+        snapshot = write_barriers(snapshot, clock, user_name)
+    elif is_reader:
+        _forget_history(snapshot, feature, clock.now_ms())
+    elif feature == checkpoint_protection.FEATURE:
+        remove_protected_versions(snapshot, clock.now_ms())
+    transaction = _removal(snapshot, feature, is_protected, clock)
+    parameters = {"featureName": feature, "truncateHistory": parameter_text(truncate_history)}
+    dropped = transaction.commit("DROP FEATURE", parameters, user_metadata=user_metadata, user_name=user_name)
+    return with_checkpoint(dropped, clock.now_ms()) if is_protected else dropped
+
+
+def _removable(snapshot: Snapshot, name: str, truncate_history: bool) -> tuple[str, bool]:
+    """Return the canonical name of the feature, and whether readers must know it. Raises as `drop_feature` does."""
+    feature, known = canonical_feature(name), known_feature(name)
+    is_protection = feature == checkpoint_protection.FEATURE
     if known is None:
         raise InvalidArgument(
             f"there is no table feature {name!r}", error_class="DELTA_FEATURE_DROP_UNSUPPORTED_CLIENT_FEATURE"
         )
-    if truncate_history and not known.reader:
+    if truncate_history and not known.reader and not is_protection:
         raise InvalidArgument(
             f"the feature {feature} does not concern readers. Omit truncateHistory",
             error_class="DELTA_FEATURE_DROP_HISTORY_TRUNCATION_NOT_ALLOWED",
@@ -85,26 +127,34 @@ def drop_feature(
             f"{snapshot.store.root_url}: DROP FEATURE cannot change the owner of the table. Release the table with "
             "Lake.release"
         )
-    protocol = without_feature(snapshot.protocol, feature)
+    if is_protection and not truncate_history and snapshot.configuration.supports(feature):
+        raise OperationNotAllowed(
+            f"{snapshot.store.root_url}: {feature} protects versions that may hold traces of dropped features. To "
+            "delete these versions and then drop the feature, call with truncateHistory=True",
+            error_class="DELTA_FEATURE_CAN_ONLY_DROP_CHECKPOINT_PROTECTION_WITH_HISTORY_TRUNCATION",
+        )
+    return feature, known.reader
+
+
+def _removal(snapshot: Snapshot, feature: str, is_protected: bool, clock: Clock) -> TableTransaction:
+    """Return the staged removal of `feature`. Raises OperationNotAllowed if concurrent commits used the feature."""
     metadata, domains = _turned_off(snapshot, feature)
     _require_unused(snapshot, feature, metadata)
-    if known.reader:
-        if metadata != snapshot.metadata:
-            transaction.set_metadata(metadata)
-            keys = sorted(set(snapshot.metadata.configuration) - set(metadata.configuration))
-            parameters = {"properties": parameter_text(keys)}
-            snapshot = transaction.commit(
-                "UNSET TBLPROPERTIES", parameters, user_metadata=user_metadata, user_name=user_name
-            ).snapshot
-            transaction = begin(snapshot, clock=clock)
-        _forget_history(snapshot, feature, truncate_history, clock.now_ms())
-    transaction.set_protocol(protocol)
-    if metadata != snapshot.metadata:
+    if is_protected and metadata != snapshot.metadata:
+        raise OperationNotAllowed(
+            f"{snapshot.store.root_url}: another writer enabled {feature} again during DROP FEATURE. Retry"
+        )
+    protocol = snapshot.protocol
+    if is_protected:
+        protocol = with_features(protocol, [checkpoint_protection.FEATURE])
+    transaction = begin(snapshot, clock=clock)
+    transaction.set_protocol(without_feature(protocol, feature))
+    if is_protected or metadata != snapshot.metadata:
         transaction.set_metadata(metadata)
+    transaction.staged.protects_history = is_protected
     for domain in domains:
         transaction.set_domain(domain)
-    parameters = {"featureName": feature, "truncateHistory": parameter_text(truncate_history)}
-    return transaction.commit("DROP FEATURE", parameters, user_metadata=user_metadata, user_name=user_name)
+    return transaction
 
 
 def _turned_off(snapshot: Snapshot, feature: str) -> tuple[Metadata, tuple[DomainMetadata, ...]]:
@@ -151,26 +201,19 @@ def _require_unused(snapshot: Snapshot, feature: str, metadata: Metadata) -> Non
         raise OperationNotAllowed(f"{where}: the table still has the metadata domain {named[0]}. Remove it first")
 
 
-def _forget_history(snapshot: Snapshot, feature: str, truncate: bool, now_ms: int) -> None:
+def _forget_history(snapshot: Snapshot, feature: str, now_ms: int) -> None:
     """Delete the versions before `snapshot`, so that the log starts at its checkpoint.
 
-    Raises OperationNotAllowed without `truncate` or before the retention period has passed.
+    Raises OperationNotAllowed before the retention period has passed.
     """
     if snapshot.version == 0:
         return
-    where = snapshot.store.root_url
-    if not truncate:
-        raise OperationNotAllowed(
-            f"{where}: versions before {snapshot.version} may hold traces of {feature}, which clients without the "
-            "feature would misread. To remove them, call with truncateHistory=True 24 hours from now",
-            error_class="DELTA_FEATURE_DROP_HISTORICAL_VERSIONS_EXIST",
-        )
     retention_ms = snapshot.properties.duration_ms(DROP_FEATURE_RETENTION)
     ripe_ms = snapshot.timestamp_ms + (_DAY_MS if retention_ms is None else retention_ms)
     if now_ms < ripe_ms:
         raise OperationNotAllowed(
-            f"{where}: versions before {snapshot.version} may hold traces of {feature}. They can be removed from "
-            f"{format_ms(ripe_ms)} on ({DROP_FEATURE_RETENTION})",
+            f"{snapshot.store.root_url}: versions before {snapshot.version} may hold traces of {feature}. They can be "
+            f"removed from {format_ms(ripe_ms)} on ({DROP_FEATURE_RETENTION})",
             error_class="DELTA_FEATURE_DROP_WAIT_FOR_RETENTION_PERIOD",
         )
     write_last_checkpoint(snapshot.store, write_checkpoint(snapshot, now_ms))
