@@ -331,3 +331,26 @@ def test_the_reference_implementations_nested_ids_count_where_they_differ() -> N
         NESTED_IDS_OF_REFERENCE: {"col-1.key": 15},
     }
     assert nested_ids(_column("a", 1, MapType(LONG, LONG), **both)) == {"key": 15, "value": 6}
+
+
+# Partition columns in the files
+
+
+@pytest.mark.parametrize(
+    ("protocol", "configuration", "expected"),
+    [
+        (Protocol(1, 2), {}, False),
+        (Protocol(1, 2), {"delta.writePartitionColumnsToParquet": "true"}, True),
+        (Protocol(1, 7, None, ("materializePartitionColumns",)), {}, True),
+        (
+            Protocol(1, 7, None, ("materializePartitionColumns",)),
+            {"delta.writePartitionColumnsToParquet": "false"},
+            True,
+        ),
+        (Protocol(1, 2), {"delta.enableMaterializePartitionColumnsFeature": "true"}, False),
+    ],
+)
+def test_a_feature_has_precedence_over_the_property_for_partition_columns_in_files(
+    protocol: Protocol, configuration: dict[str, str], expected: bool
+) -> None:
+    assert materializes_partition_values(_table(configuration, protocol=protocol)) is expected

@@ -142,6 +142,24 @@ def test_partition_values_are_in_the_files_behind_the_other_columns(
     assert {a["stats"] is not None for a in actions(path, 1, "add")} == {True}
 
 
+@pytest.mark.parametrize("keys", [{}, {"delta.writePartitionColumnsToParquet": "false"}], ids=["alone", "against"])
+def test_a_feature_alone_puts_partition_columns_into_the_files(
+    spark: SparkSession, path: str, keys: dict[str, str]
+) -> None:
+    feature = {"delta.enableMaterializePartitionColumnsFeature": "true"}
+    table = create(spark, path, "p INT, id INT", "p", **feature, **keys)
+    append(spark, path, [(1, 1), (1, 2), (2, 3)], "p INT, id INT")
+    table.update("id = 1", {"id": "10"})
+    table.optimize().executeCompaction()
+    for file in live_paths(path):
+        with pq.ParquetFile(file) as opened:
+            assert opened.schema_arrow.names == ["id", "p"]
+    for version in (1, 2):
+        for add in actions(path, version, "add"):
+            assert set(json.loads(add["stats"])["minValues"]) == {"id"}
+    assert rows(spark, path) == [(1, 10), (1, 2), (2, 3)]
+
+
 def test_compatibility_brings_column_mapping_along(spark: SparkSession, path: str) -> None:
     create(spark, path, "id INT", **{V2: "true"})
     assert Snapshot.load(path).column_mapping_mode == "name"

@@ -1,6 +1,7 @@
 """Iceberg compatibility, versions 1 and 2: rules for the table and its files.
 
-Source: delta-protocol.md "Writer Requirements for IcebergCompatV1", "Writer Requirements for IcebergCompatV2".
+Source: delta-protocol.md "Writer Requirements for IcebergCompatV1", "Writer Requirements for IcebergCompatV2"; the RFC
+"Materialize Partition Columns".
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from slackwater.protocol.properties.properties import (
     ENABLE_DELETION_VECTORS,
     ENABLE_ICEBERG_COMPAT_V1,
     ENABLE_ICEBERG_COMPAT_V2,
+    WRITE_PARTITION_COLUMNS,
 )
 from slackwater.protocol.schema.nested_columns import parts
 from slackwater.protocol.schema.schema import ArrayType, DataType, MapType, StructField, StructType, walk_fields
@@ -45,8 +47,16 @@ def active_version(table: TableConfiguration) -> int | None:
 
 
 def materializes_partition_values(table: TableConfiguration) -> bool:
-    """Return whether data files must also store the partition columns, after the other columns."""
-    return active_version(table) is not None
+    """Return whether new data files must also store the partition columns, after the other columns.
+
+    A feature has precedence over the property `delta.writePartitionColumnsToParquet`, which is a request.
+    Source: the RFC "Materialize Partition Columns".
+    """
+    return (
+        active_version(table) is not None
+        or table.supports("materializePartitionColumns")
+        or table.properties.flag(WRITE_PARTITION_COLUMNS)
+    )
 
 
 def validate_iceberg_compat(

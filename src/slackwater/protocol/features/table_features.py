@@ -19,6 +19,7 @@ from slackwater.protocol.properties.properties import (
     ENABLE_ICEBERG_COMPAT_V1,
     ENABLE_ICEBERG_COMPAT_V2,
     ENABLE_IN_COMMIT_TIMESTAMPS,
+    ENABLE_MATERIALIZE_PARTITION_COLUMNS,
     ENABLE_ROW_TRACKING,
     ENABLE_TYPE_WIDENING,
     ENABLE_VARIANT_SHREDDING,
@@ -98,6 +99,7 @@ FEATURES = (
     TableFeature("clustering", requires=("domainMetadata",)),
     TableFeature("vacuumProtocolCheck", reader=True),
     TableFeature("checkpointProtection"),
+    TableFeature("materializePartitionColumns", enabled_by=ENABLE_MATERIALIZE_PARTITION_COLUMNS),
     # The documents use two spellings; other engines know the one without "s". The preview had a property of another
     # name, so a writer that treats the preview as this feature would omit the timestamps.
     TableFeature(

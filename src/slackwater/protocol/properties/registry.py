@@ -183,12 +183,7 @@ _ALL: Iterable[TableProperty] = (
     _flag(ENABLE_ICEBERG_WRITER_COMPAT_V1, "Iceberg's own rules for writers.", unsupported=_NO_UNIFORM),
     _flag(ENABLE_ICEBERG_WRITER_COMPAT_V3, "As above, version 3.", unsupported=_NO_UNIFORM),
     _flag(ENABLE_IN_COMMIT_TIMESTAMPS, "Commits carry their own timestamps."),
-    _flag(
-        ENABLE_MATERIALIZE_PARTITION_COLUMNS,
-        "Asks for the feature materializePartitionColumns.",
-        None,
-        "the feature materializePartitionColumns is not known",
-    ),
+    _flag(ENABLE_MATERIALIZE_PARTITION_COLUMNS, "Every new data file must hold the partition columns.", None),
     _flag(ENABLE_ROW_TRACKING, "Rows have stable ids."),
     _flag(ENABLE_TYPE_WIDENING, "Columns may be given wider types."),
     _flag(ENABLE_VARIANT_SHREDDING, "Variants are shredded: stored in columns where their paths have one type."),

@@ -27,7 +27,6 @@ from slackwater.protocol.properties.properties import (
     ENABLE_VARIANT_SHREDDING,
     MATERIALIZED_ROW_COMMIT_VERSION,
     MATERIALIZED_ROW_ID,
-    WRITE_PARTITION_COLUMNS,
     TableProperties,
 )
 from slackwater.protocol.schema.schema import StructType, schema_to_json
@@ -106,8 +105,7 @@ class TableWriter:
             self.metadata.partition_columns,
             self.mode,
             leaves,
-            iceberg_compat.materializes_partition_values(self.configuration)
-            or self.properties.flag(WRITE_PARTITION_COLUMNS),
+            iceberg_compat.materializes_partition_values(self.configuration),
             hidden,
             self._finish(),
             self.properties.flag(ENABLE_VARIANT_SHREDDING),

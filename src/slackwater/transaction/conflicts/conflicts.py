@@ -40,6 +40,8 @@ from slackwater.transaction.rows.row_deletion import FileDeletion
 from slackwater.transaction.rows.vector_files import LoadedVectors
 from slackwater.transaction.staged import ReadSet, StagedActions
 
+_PARTITIONS_IN_FILES = "materializePartitionColumns"
+
 
 @dataclass
 class ConflictCheck:
@@ -88,10 +90,16 @@ class ConflictCheck:
 
     def _protocol(self, winner: WinningCommit, new: Protocol, old: Protocol) -> None:
         validate_writable(new, self._where)
-        if managed_commits.FEATURE in supported_features(new) - supported_features(old):
+        gained = supported_features(new) - supported_features(old)
+        if managed_commits.FEATURE in gained:
             raise ProtocolChangedException(
                 f"{self._says(winner)} put the table under a commit owner. Read the table again through its lake and "
                 "retry"
+            )
+        if _PARTITIONS_IN_FILES in gained and self.staged.has_adds:
+            raise ProtocolChangedException(
+                f"{self._says(winner)} added the feature {_PARTITIONS_IN_FILES}, and the written files may lack the "
+                "partition columns. Read the table again and retry"
             )
         lost = supported_features(old) - supported_features(new)
         if self.staged.protocol is None and not lost:
