@@ -67,6 +67,27 @@ def _parser_class() -> Any:
     return type("SparkParser", (Dialect.get_or_raise("spark").parser_class,), {"COLON_IS_VARIANT_EXTRACT": True})
 
 
+_TYPED_LITERALS = ("date", "timestamp", "timestamp_ntz", "timestamp_ltz", "x")
+
+
+def is_literal(text: str) -> bool:
+    """Return whether `text` is a literal of Spark's SQL: a number with or without a sign, a text, a date, NULL, …."""
+    try:
+        node = parse_sql(text)
+    except SqlSyntaxError:
+        return False
+    inner = node.this if isinstance(node, exp.Neg) else node
+    if isinstance(inner, exp.Literal):
+        return not isinstance(node, exp.Neg) or not inner.is_string
+    if inner is not node:
+        return False
+    if isinstance(node, exp.Boolean | exp.Null | exp.HexString | exp.Interval):
+        return True
+    # `DATE '2026-01-02'` is a cast of a text for the parser.
+    words = [token.text.lower() for token in sql_tokens(text)]
+    return isinstance(node, exp.Cast) and len(words) == 2 and words[0] in _TYPED_LITERALS
+
+
 def _place(text: str, said: dict[str, Any]) -> StatementPlace | None:
     """Return the position of the token with the syntax error, None if the parser does not report one.
 

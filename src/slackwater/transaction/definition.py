@@ -14,7 +14,12 @@ from slackwater.protocol.actions.actions import DomainMetadata, Metadata
 from slackwater.protocol.features import clustering
 from slackwater.protocol.features.column_mapping import NONE
 from slackwater.protocol.features.column_mapping_ids import assign_column_mapping, strip_mapping
-from slackwater.protocol.features.iceberg_compat import assign_nested_ids
+from slackwater.protocol.features.iceberg_compat import (
+    assign_nested_ids,
+    is_requested,
+    requests_nested_ids,
+    with_row_tracking,
+)
 from slackwater.protocol.features.identity_columns import is_identity, validate_identity_columns
 from slackwater.protocol.features.managed_commits import validate_not_by_hand, with_same_owner
 from slackwater.protocol.features.protocol_upgrade import (
@@ -30,8 +35,6 @@ from slackwater.protocol.properties.properties import (
     COLUMN_MAPPING_MODE,
     CONSTRAINT_PREFIX,
     ENABLE_CHANGE_DATA_FEED,
-    ENABLE_ICEBERG_COMPAT_V1,
-    ENABLE_ICEBERG_COMPAT_V2,
     MAX_COLUMN_ID,
     TableProperties,
     split_properties,
@@ -106,7 +109,7 @@ def define_table(
     given = split_properties(definition.properties)
     validate_not_by_hand(given.features)
     plain = validate_properties(given.plain)
-    plain = _with_mapping_for_iceberg(plain)
+    plain = _with_mapping_for_iceberg(with_row_tracking(plain))
     properties = TableProperties(plain)
     mode = properties.get(COLUMN_MAPPING_MODE, NONE)
     schema = strip_mapping(definition.schema)
@@ -119,7 +122,7 @@ def define_table(
     old = replaces.metadata if replaces else None
     highest = int(old.configuration.get(MAX_COLUMN_ID, "0")) if old else 0
     schema, highest = assign_column_mapping(schema, mode, highest, physical=lambda: f"col-{new_id()}")
-    if properties.flag(ENABLE_ICEBERG_COMPAT_V2):
+    if requests_nested_ids(properties):
         schema, highest = assign_nested_ids(schema, highest)
     configuration = {**plain, **given.constraints}
     if mode != NONE:
@@ -149,8 +152,8 @@ def define_table(
 
 
 def with_nested_ids(table: TableConfiguration) -> TableConfiguration:
-    """Return `table`, whose schema may be new, with ids for array and map parts if IcebergCompatV2 needs them."""
-    if not table.properties.flag(ENABLE_ICEBERG_COMPAT_V2):
+    """Return `table`, whose schema may be new, with ids for array and map parts if Iceberg compatibility needs them."""
+    if not requests_nested_ids(table.properties):
         return table
     schema, highest = assign_nested_ids(table.schema, table.properties.integer(MAX_COLUMN_ID) or 0)
     configuration = {**table.metadata.configuration, MAX_COLUMN_ID: str(highest)}
@@ -222,7 +225,7 @@ def _with_mapping_for_iceberg(properties: Mapping[str, str]) -> dict[str, str]:
     Raises InvalidArgument if the mode is explicitly `none`.
     """
     found = TableProperties(properties)
-    compat = found.flag(ENABLE_ICEBERG_COMPAT_V1) or found.flag(ENABLE_ICEBERG_COMPAT_V2)
+    compat = is_requested(found)
     if compat and found.get(COLUMN_MAPPING_MODE) is None:
         return {**properties, COLUMN_MAPPING_MODE: "name"}
     if compat and found[COLUMN_MAPPING_MODE].lower() == NONE:

@@ -165,12 +165,14 @@ def test_any_new_protocol_is_writable_and_supports_what_was_asked(names: set[str
     assert protocol.min_writer_version >= (versions[1] or 2)
 
 
+def _with_requirements(name: str) -> set[str]:
+    feature = known_feature(name)
+    return {name}.union(*map(_with_requirements, feature.requires if feature else ()))
+
+
 @given(st.sets(st.sampled_from(WRITABLE)))
 def test_a_new_protocol_supports_nothing_but_what_is_needed(names: set[str]) -> None:
-    needed = {"appendOnly", "invariants", *names}
-    for name in names:
-        feature = known_feature(name)
-        needed |= set(feature.requires if feature else ())
+    needed = {"appendOnly", "invariants"}.union(*map(_with_requirements, names))
     assert supported_features(protocol_for(names)) == needed
 
 

@@ -128,6 +128,7 @@ def _listing(name: str) -> Protocol:
     feature = known_feature(name)
     assert feature is not None
     names = [name, *feature.requires]
+    names += [inner for n in feature.requires if (known := known_feature(n)) for inner in known.requires]
     readers = tuple(n for n in names if (known := known_feature(n)) and known.reader)
     return Protocol(3 if readers else 1, 7, readers or None, tuple(names))
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +12,9 @@ from slackwater.protocol.features.column_mapping import FIELD_ID, PHYSICAL_NAME
 from slackwater.protocol.features.iceberg_compat import (
     NESTED_IDS,
     active_version,
+    allows_type_change,
     assign_nested_ids,
+    hidden_field_ids,
     materializes_partition_values,
     nested_ids,
     validate_iceberg_compat,
@@ -33,9 +37,11 @@ from slackwater.protocol.schema.schema import (
     ArrayType,
     DataType,
     DecimalType,
+    GeospatialType,
     MapType,
     StructField,
     StructType,
+    VariantType,
     schema_to_json,
     walk_fields,
 )
@@ -55,6 +61,26 @@ def _column(name: str, number: int, data_type: DataType = LONG, **metadata: obje
     return StructField(name, data_type, True, {FIELD_ID: number, PHYSICAL_NAME: f"col-{number}", **metadata})
 
 
+V3 = {
+    "delta.enableIcebergCompatV3": "true",
+    "delta.columnMapping.mode": "name",
+    "delta.enableRowTracking": "true",
+    "delta.rowTracking.materializedRowIdColumnName": "_row-id-col-1",
+    "delta.rowTracking.materializedRowCommitVersionColumnName": "_row-commit-version-col-1",
+}
+WITH_V3 = Protocol(
+    3,
+    7,
+    ("columnMapping", "deletionVectors", "typeWidening"),
+    (
+        *(BOTH.writer_features or ()),
+        "icebergCompatV3",
+        "rowTracking",
+        "domainMetadata",
+        "deletionVectors",
+        "typeWidening",
+    ),
+)
 PLAIN = StructType((_column("a", 1), _column("p", 2)))
 
 
@@ -331,6 +357,134 @@ def test_the_reference_implementations_nested_ids_count_where_they_differ() -> N
         NESTED_IDS_OF_REFERENCE: {"col-1.key": 15},
     }
     assert nested_ids(_column("a", 1, MapType(LONG, LONG), **both)) == {"key": 15, "value": 6}
+
+
+# Version 3
+
+
+def _third(*schema: StructType, **changed: str) -> TableConfiguration:
+    return _table({**V3, **changed}, schema[0] if schema else PLAIN, protocol=WITH_V3)
+
+
+def test_version_3_needs_row_tracking_and_excludes_the_other_versions() -> None:
+    assert active_version(_third()) == 3
+    assert validate_iceberg_compat(_third()) is None  # type: ignore[func-returns-value]
+    with pytest.raises(InvalidArgument, match=r"V3 is true, which needs delta\.enableRowTracking to be true"):
+        validate_iceberg_compat(_third(**{"delta.enableRowTracking": "false"}))
+    with pytest.raises(
+        InvalidArgument, match=r"only one of delta\.enableIcebergCompatV2 and delta\.enableIcebergCompatV3"
+    ):
+        validate_iceberg_compat(_third(**V2))
+    with pytest.raises(InvalidArgument, match=r"needs delta\.columnMapping\.mode to be name or id"):
+        validate_iceberg_compat(_third(**{"delta.columnMapping.mode": "none"}))
+
+
+def test_version_3_allows_deletion_vectors() -> None:
+    table = _third(**{"delta.enableDeletionVectors": "true"})
+    assert validate_iceberg_compat(table) is None  # type: ignore[func-returns-value]
+
+
+@pytest.mark.parametrize(
+    ("data_type", "in_2", "in_3"),
+    [
+        *((t, True, True) for t in [*_ALWAYS, TIMESTAMP_NTZ, ArrayType(LONG), MapType(STRING, LONG)]),
+        (VariantType(), False, True),
+        (ArrayType(VariantType()), False, True),
+        (GeospatialType("geometry", "OGC:CRS84"), False, True),
+        (VOID, False, False),
+    ],
+    ids=str,
+)
+def test_version_3_allows_variants_and_shapes(data_type: DataType, in_2: bool, in_3: bool) -> None:
+    schema, _ = assign_nested_ids(StructType((_column("a", 1, data_type),)), 1)
+    for table, allowed in ((_table(V2, schema), in_2), (_third(schema), in_3)):
+        if allowed:
+            assert validate_iceberg_compat(table) is None  # type: ignore[func-returns-value]
+        else:
+            with pytest.raises(InvalidArgument, match="does not allow the type"):
+                validate_iceberg_compat(table)
+
+
+def test_version_3_needs_ids_for_the_parts_of_arrays_and_maps() -> None:
+    with pytest.raises(InvalidArgument, match="needs ids for element"):
+        validate_iceberg_compat(_third(StructType((_column("a", 1, ArrayType(LONG)),))))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "allowed"),
+    [
+        ("byte", "short", True),
+        ("byte", "integer", True),
+        ("byte", "long", True),
+        ("short", "integer", True),
+        ("short", "long", True),
+        ("integer", "long", True),
+        ("float", "double", True),
+        ("decimal(5,2)", "decimal(9,2)", True),
+        ("decimal(5,2)", "decimal(9,3)", False),
+        ("integer", "double", False),
+        ("byte", "decimal(10,0)", False),
+        ("date", "timestamp_ntz", False),
+    ],
+)
+def test_only_type_changes_of_iceberg_are_allowed_in_the_history(old: str, new: str, allowed: bool) -> None:
+    history = {"delta.typeChanges": [{"fromType": "byte", "toType": "short"}, {"fromType": old, "toType": new}]}
+    schema = StructType((_column("a", 1, StructType((_column("x", 2, LONG, **history),))),))
+    assert allows_type_change(old, new) is allowed
+    for table in (_third(schema), _table(V2, schema, protocol=WITH_V3)):
+        if allowed:
+            assert validate_iceberg_compat(table) is None  # type: ignore[func-returns-value]
+        else:
+            with pytest.raises(InvalidArgument, match=re.escape(f"type change from {old} to {new}")):
+                validate_iceberg_compat(table)
+    without = _table(V2, schema, protocol=BOTH)
+    assert validate_iceberg_compat(without) is None  # type: ignore[func-returns-value]
+
+
+@pytest.mark.parametrize(
+    ("default", "allowed"),
+    [
+        ("1", True),
+        ("-1.5", True),
+        ("'x'", True),
+        ("NULL", True),
+        ("true", True),
+        ("DATE '2026-01-02'", True),
+        ("X'1F'", True),
+        ("1 + 1", False),
+        ("current_date()", False),
+        ("CAST('1' AS INT)", False),
+        ("upper('x')", False),
+        ("- 'x'", False),
+        ("(", False),
+    ],
+)
+def test_version_3_needs_literal_defaults(default: str, allowed: bool) -> None:
+    schema = StructType((_column("a", 1, LONG, CURRENT_DEFAULT=default),))
+    if allowed:
+        assert validate_iceberg_compat(_third(schema)) is None  # type: ignore[func-returns-value]
+    else:
+        with pytest.raises(InvalidArgument, match="needs a literal as default value"):
+            validate_iceberg_compat(_third(schema))
+    assert validate_iceberg_compat(_table(V2, schema)) is None  # type: ignore[func-returns-value]
+
+
+def test_version_3_gives_the_hidden_columns_their_field_ids() -> None:
+    assert hidden_field_ids(_third()) == {"_row-id-col-1": 2147483540, "_row-commit-version-col-1": 2147483539}
+    assert hidden_field_ids(_table(V2)) == {}
+
+
+def test_version_3_needs_earlier_files_with_row_ids_rewritten() -> None:
+    off = _third(**{"delta.enableIcebergCompatV3": "false"})
+    with pytest.raises(InvalidArgument, match="some files may lack them"):
+        validate_iceberg_compat(_third(), off, has_earlier_files=True)
+    untracked = _table({"delta.columnMapping.mode": "name"}, protocol=WITH_V3)
+    outcomes = [
+        validate_iceberg_compat(_third(), off),  # type: ignore[func-returns-value]
+        validate_iceberg_compat(_third(), _third(), has_earlier_files=True),  # type: ignore[func-returns-value]
+        validate_iceberg_compat(_third(), untracked, has_earlier_files=True),  # type: ignore[func-returns-value]
+    ]
+    assert outcomes == [None] * 3
 
 
 # Partition columns in the files

@@ -185,7 +185,7 @@ def test_what_makes_no_sense_is_refused(key: str, value: str, message: str) -> N
         ("delta.universalFormat.enabledFormats", "iceberg"),
         ("delta.universalFormat.config.iceberg.x", "y"),
         ("delta.compatibility.symlinkFormatManifest.enabled", "true"),
-        ("delta.enableIcebergCompatV3", "true"),
+        ("delta.enableIcebergWriterCompatV1", "true"),
         ("delta.coordinatedCommits.commitCoordinator-preview", "dynamodb"),
     ],
 )
@@ -198,7 +198,7 @@ def test_what_is_not_honoured_may_be_turned_off() -> None:
     off = {
         "delta.universalFormat.enabledFormats": "",
         "delta.compatibility.symlinkFormatManifest.enabled": "false",
-        "delta.enableIcebergCompatV3": "false",
+        "delta.enableIcebergWriterCompatV1": "false",
     }
     assert validate_properties(off) == off
 

@@ -21,7 +21,7 @@ from tests.spark.written import struct_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.classic, pytest.mark.usefixtures("enabled")]
 
-V1, V2 = "delta.enableIcebergCompatV1", "delta.enableIcebergCompatV2"
+V1, V2, V3 = (f"delta.enableIcebergCompatV{version}" for version in (1, 2, 3))
 MODE = "delta.columnMapping.mode"
 NESTED = "parquet.field.nested.ids"
 DDL = (
@@ -118,7 +118,7 @@ def test_timestamps_and_small_decimals_are_integers_in_the_files(spark: SparkSes
     assert physical[name["large"]] == "FIXED_LEN_BYTE_ARRAY"
 
 
-@pytest.mark.parametrize("version", [V1, V2])
+@pytest.mark.parametrize("version", [V1, V2, V3])
 def test_partition_values_are_in_the_files_behind_the_other_columns(
     spark: SparkSession, path: str, version: str
 ) -> None:
@@ -158,6 +158,41 @@ def test_a_feature_alone_puts_partition_columns_into_the_files(
         for add in actions(path, version, "add"):
             assert set(json.loads(add["stats"])["minValues"]) == {"id"}
     assert rows(spark, path) == [(1, 10), (1, 2), (2, 3)]
+
+
+@pytest.mark.parametrize("mode", ["name", "id"])
+def test_version_3_gives_field_ids_to_the_hidden_columns_of_row_tracking(
+    spark: SparkSession, path: str, mode: str
+) -> None:
+    table = create(spark, path, "id INT, l array<int>", **{V3: "true", MODE: mode})
+    for number in (1, 2, 3):
+        append(spark, path, [(number, [number]), (number + 10, None)], "id INT, l array<int>")
+    names = Snapshot.load(path).metadata.configuration
+    hidden = {
+        names["delta.rowTracking.materializedRowIdColumnName"]: 2147483540,
+        names["delta.rowTracking.materializedRowCommitVersionColumnName"]: 2147483539,
+    }
+
+    def ids() -> dict[int, int]:
+        found = read(spark, path, rowTracking="true").select("id", "_row_id").collect()
+        return {row[0]: row[1] for row in found}
+
+    before = ids()
+    table.update("id = 1", {"l": "array(5)"})
+    (updated,) = [f for f in live_paths(path) if hidden.keys() <= set(pq.read_schema(f).names)]
+    assert {name: ids_in(pq.read_schema(updated))[name] for name in hidden} == hidden
+    table.optimize().executeCompaction()
+    (file,) = live_paths(path)
+    assert ids_in(pq.read_schema(file)) == {**expected_ids(path), **hidden}
+    assert ids() == before
+
+
+def test_version_3_goes_with_deletion_vectors(spark: SparkSession, path: str) -> None:
+    table = create(spark, path, "id INT", **{V3: "true", "delta.enableDeletionVectors": "true"})
+    append(spark, path, [(1,), (2,)], "id INT")
+    table.delete("id = 1")
+    assert actions(path, 2, "add")[0]["deletionVector"]["cardinality"] == 1
+    assert rows(spark, path) == [(2,)]
 
 
 def test_compatibility_brings_column_mapping_along(spark: SparkSession, path: str) -> None:

@@ -1,16 +1,18 @@
-"""Iceberg compatibility, versions 1 and 2: rules for the table and its files.
+"""Iceberg compatibility, versions 1 to 3: rules for the table and its files.
 
-Source: delta-protocol.md "Writer Requirements for IcebergCompatV1", "Writer Requirements for IcebergCompatV2"; the RFC
-"Materialize Partition Columns".
+Source: delta-protocol.md "Writer Requirements for IcebergCompatV1", "Writer Requirements for IcebergCompatV2"; the RFCs
+"IcebergCompatV3" and "Materialize Partition Columns".
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from slackwater.errors import InvalidArgument, InvalidSchema
 from slackwater.protocol.actions.actions import Metadata
+from slackwater.protocol.features import row_tracking
 from slackwater.protocol.features.column_mapping import FIELD_ID, NONE, PHYSICAL_NAME
 from slackwater.protocol.features.column_mapping_ids import NESTED_IDS as NESTED_ID_KEYS
 from slackwater.protocol.features.table_configuration import TableConfiguration
@@ -19,31 +21,103 @@ from slackwater.protocol.properties.properties import (
     ENABLE_DELETION_VECTORS,
     ENABLE_ICEBERG_COMPAT_V1,
     ENABLE_ICEBERG_COMPAT_V2,
+    ENABLE_ICEBERG_COMPAT_V3,
+    ENABLE_ROW_TRACKING,
+    MATERIALIZED_ROW_COMMIT_VERSION,
+    MATERIALIZED_ROW_ID,
     WRITE_PARTITION_COLUMNS,
+    TableProperties,
 )
 from slackwater.protocol.schema.nested_columns import parts
-from slackwater.protocol.schema.schema import ArrayType, DataType, MapType, StructField, StructType, walk_fields
+from slackwater.protocol.schema.schema import (
+    CURRENT_DEFAULT,
+    ArrayType,
+    DataType,
+    DecimalType,
+    GeospatialType,
+    MapType,
+    StructField,
+    StructType,
+    VariantType,
+    walk_fields,
+)
+from slackwater.protocol.schema.type_widening import TYPE_CHANGES
+from slackwater.protocol.sqlglot_adapter import is_literal
 
 # Column metadata keys of the ids of array elements, map keys and map values: the protocol's key, and the key of the
 # reference implementation. Both get the same ids, so that no engine assigns other ids. If another writer changed only
 # the second key, its ids take precedence.
 NESTED_IDS, _NESTED_IDS_ELSEWHERE = NESTED_ID_KEYS
-_ENABLED_BY = {1: ENABLE_ICEBERG_COMPAT_V1, 2: ENABLE_ICEBERG_COMPAT_V2}
+_ENABLED_BY = {1: ENABLE_ICEBERG_COMPAT_V1, 2: ENABLE_ICEBERG_COMPAT_V2, 3: ENABLE_ICEBERG_COMPAT_V3}
 _LARGEST_ID = 2**31 - 1
+_ROW_ID_FIELD, _ROW_COMMIT_VERSION_FIELD = 2147483540, 2147483539
+_PRIMITIVES = frozenset(
+    "byte short integer long float double string binary boolean timestamp timestamp_ntz date".split()
+)
+_WIDER = {
+    "byte": ("short", "integer", "long"),
+    "short": ("integer", "long"),
+    "integer": ("long",),
+    "float": ("double",),
+}
+_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 
 
 def active_version(table: TableConfiguration) -> int | None:
-    """Return 1 or 2 if that version of Iceberg compatibility is supported and enabled, else None.
+    """Return the version of Iceberg compatibility that is supported and enabled, None without one.
 
-    Raises InvalidArgument if both are enabled.
+    Raises InvalidArgument if several are enabled.
     """
     active = [version for version in _ENABLED_BY if table.is_active(f"icebergCompatV{version}")]
     if len(active) > 1:
         raise InvalidArgument(
-            f"only one of {' and '.join(_ENABLED_BY.values())} can be true. Set the other to false",
+            f"only one of {' and '.join(_ENABLED_BY[version] for version in active)} can be true. Set the other to "
+            "false",
             error_class="DELTA_ICEBERG_COMPAT_VIOLATION",
         )
     return active[0] if active else None
+
+
+def is_requested(properties: TableProperties) -> bool:
+    """Return whether the properties enable a version of Iceberg compatibility."""
+    return any(properties.flag(key) for key in _ENABLED_BY.values())
+
+
+def requests_nested_ids(properties: TableProperties) -> bool:
+    """Return whether the properties enable a version with ids for array elements, map keys and map values."""
+    return properties.flag(ENABLE_ICEBERG_COMPAT_V2) or properties.flag(ENABLE_ICEBERG_COMPAT_V3)
+
+
+def needs_nested_ids(table: TableConfiguration) -> bool:
+    """Return whether data files need field ids on array elements, map keys and map values."""
+    return (active_version(table) or 0) >= 2
+
+
+def hidden_field_ids(table: TableConfiguration) -> dict[str, int]:
+    """Return the field ids of the hidden columns for row ids and row commit versions, by their names in files.
+
+    Empty unless version 3 is active.
+    """
+    if active_version(table) != 3:
+        return {}
+    keys = {MATERIALIZED_ROW_ID: _ROW_ID_FIELD, MATERIALIZED_ROW_COMMIT_VERSION: _ROW_COMMIT_VERSION_FIELD}
+    return {table.properties[key]: number for key, number in keys.items() if key in table.properties}
+
+
+def with_row_tracking(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties, with row tracking enabled if version 3 needs it and the table does not set it."""
+    found = TableProperties(properties)
+    if found.flag(ENABLE_ICEBERG_COMPAT_V3) and ENABLE_ROW_TRACKING not in found:
+        return {**properties, ENABLE_ROW_TRACKING: "true"}
+    return dict(properties)
+
+
+def allows_type_change(old: str, new: str) -> bool:
+    """Return whether Iceberg can widen a column of type `old` to `new`, both as texts of the schema."""
+    decimals = _DECIMAL.fullmatch(old), _DECIMAL.fullmatch(new)
+    if decimals[0] and decimals[1]:
+        return decimals[0][2] == decimals[1][2] and int(decimals[0][1]) <= int(decimals[1][1])
+    return new in _WIDER.get(old, ())
 
 
 def materializes_partition_values(table: TableConfiguration) -> bool:
@@ -77,10 +151,14 @@ def validate_iceberg_compat(
         )
     _validate_deletion_vectors(version, table, rule)
     _validate_types(version, table.schema, rule)
+    _validate_type_changes(table, rule)
+    if version == 3:
+        _validate_row_tracking(table, rule)
+        _validate_defaults(table.schema, rule)
     if previous is not None:
         _validate_partitioning(previous.metadata, table.metadata, rule)
         _validate_earlier_files(version, table, previous, has_earlier_files, rule)
-    if version == 2:
+    if version >= 2:
         _validate_ids(table.schema, rule)
 
 
@@ -133,7 +211,7 @@ def _validate_deletion_vectors(version: int, table: TableConfiguration, rule: st
             f"{rule}, but the table supports deletion vectors. Drop the feature first",
             error_class="DELTA_ICEBERG_COMPAT_VIOLATION",
         )
-    if table.properties.flag(ENABLE_DELETION_VECTORS):
+    if version == 2 and table.properties.flag(ENABLE_DELETION_VECTORS):
         raise InvalidArgument(
             f"{rule}, which needs {ENABLE_DELETION_VECTORS} to be false", error_class="DELTA_ICEBERG_COMPAT_VIOLATION"
         )
@@ -141,10 +219,49 @@ def _validate_deletion_vectors(version: int, table: TableConfiguration, rule: st
 
 def _validate_types(version: int, schema: StructType, rule: str) -> None:
     for path, data_type in parts(schema):
-        forbidden = str(data_type) == "void" or (version == 1 and isinstance(data_type, ArrayType | MapType))
-        if forbidden:
+        if not _allows_type(version, data_type):
             raise InvalidArgument(
                 f"column {'.'.join(path)}: {rule}, which does not allow the type {data_type}",
+                error_class="DELTA_ICEBERG_COMPAT_VIOLATION",
+            )
+
+
+def _allows_type(version: int, data_type: DataType) -> bool:
+    if isinstance(data_type, ArrayType | MapType):
+        return version >= 2
+    if isinstance(data_type, VariantType | GeospatialType):
+        return version >= 3
+    return isinstance(data_type, StructType | DecimalType) or str(data_type) in _PRIMITIVES
+
+
+def _validate_type_changes(table: TableConfiguration, rule: str) -> None:
+    """Validate that Iceberg supports every type change in the history of the columns."""
+    if not table.supports("typeWidening"):
+        return
+    for path, column in walk_fields(table.schema):
+        for change in column.metadata.get(TYPE_CHANGES) or ():
+            old, new = str(change.get("fromType")), str(change.get("toType"))
+            if not allows_type_change(old, new):
+                raise InvalidArgument(
+                    f"column {'.'.join(path)}: {rule}, which does not allow the type change from {old} to {new}. Write "
+                    "the rows into a new table",
+                    error_class="DELTA_ICEBERG_COMPAT_VIOLATION",
+                )
+
+
+def _validate_row_tracking(table: TableConfiguration, rule: str) -> None:
+    if not row_tracking.is_enabled(table):
+        raise InvalidArgument(
+            f"{rule}, which needs {ENABLE_ROW_TRACKING} to be true", error_class="DELTA_ICEBERG_COMPAT_VIOLATION"
+        )
+
+
+def _validate_defaults(schema: StructType, rule: str) -> None:
+    for path, column in walk_fields(schema):
+        default = column.metadata.get(CURRENT_DEFAULT)
+        if default is not None and not is_literal(str(default)):
+            raise InvalidArgument(
+                f"column {'.'.join(path)}: {rule}, which needs a literal as default value, found {default}",
                 error_class="DELTA_ICEBERG_COMPAT_VIOLATION",
             )
 
@@ -161,8 +278,18 @@ def _validate_partitioning(previous: Metadata, metadata: Metadata, rule: str) ->
 def _validate_earlier_files(
     version: int, table: TableConfiguration, previous: TableConfiguration, has_earlier_files: bool, rule: str
 ) -> None:
-    """Validate the rule of version 1: every file needs the partition values, also files written before enablement."""
-    was_active = active_version(previous.changed(table.protocol)) is not None
+    """Validate files written before the enablement.
+
+    Version 1: every file needs the partition values. Version 3: hidden columns of row tracking need their field ids.
+    """
+    was = active_version(previous.changed(table.protocol))
+    if version == 3 and was != 3 and has_earlier_files and row_tracking.is_enabled(previous):
+        raise InvalidArgument(
+            f"{rule}, which needs field ids on the hidden columns of row tracking, but some files may lack them. "
+            "Rewrite the files in the same commit, or write the rows into a new table",
+            error_class="DELTA_ICEBERG_COMPAT_VIOLATION",
+        )
+    was_active = was is not None
     if version == 1 and not was_active and has_earlier_files and table.metadata.partition_columns:
         raise InvalidArgument(
             f"{rule}, which needs the partition values in every data file, but some files lack them. Rewrite these "

@@ -145,7 +145,6 @@ def _text(
 _NO_UNIFORM = "metadata of other table formats is not written"
 _NO_COORDINATOR = "coordinated commits are superseded by managed commits"
 _NO_REDIRECT = "tables are not redirected"
-_NO_ICEBERG_V3 = "Iceberg compatibility ends with version 2"
 _CODECS = ("none", "uncompressed", "snappy", "gzip", "lzo", "brotli", "lz4", "lz4_raw", "zstd")
 
 _ALL: Iterable[TableProperty] = (
@@ -179,7 +178,7 @@ _ALL: Iterable[TableProperty] = (
     _flag(ENABLE_FULL_RETENTION_ROLLBACK, "Every version within the log's retention can be restored.", "true"),
     _flag(ENABLE_ICEBERG_COMPAT_V1, "Files can be converted to Iceberg, version 1 of the rules.", None),
     _flag(ENABLE_ICEBERG_COMPAT_V2, "Files can be converted to Iceberg, version 2 of the rules.", None),
-    _flag(ENABLE_ICEBERG_COMPAT_V3, "As above, version 3.", None, _NO_ICEBERG_V3),
+    _flag(ENABLE_ICEBERG_COMPAT_V3, "Files can be converted to Iceberg, version 3 of the rules.", None),
     _flag(ENABLE_ICEBERG_WRITER_COMPAT_V1, "Iceberg's own rules for writers.", unsupported=_NO_UNIFORM),
     _flag(ENABLE_ICEBERG_WRITER_COMPAT_V3, "As above, version 3.", unsupported=_NO_UNIFORM),
     _flag(ENABLE_IN_COMMIT_TIMESTAMPS, "Commits carry their own timestamps."),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from slackwater.errors import InvalidArgument, UnsupportedFeature
-from slackwater.protocol.features.iceberg_compat import active_version
+from slackwater.protocol.features.iceberg_compat import active_version, allows_type_change
 from slackwater.protocol.features.identity_columns import is_identity
 from slackwater.protocol.features.sql_columns import columns_in_sql, fixed_columns, is_generated
 from slackwater.protocol.features.table_configuration import TableConfiguration
@@ -32,7 +32,6 @@ from slackwater.protocol.schema.schema import (
     ArrayType,
     ColumnPath,
     DataType,
-    DecimalType,
     MapType,
     StructField,
     StructType,
@@ -252,9 +251,7 @@ def _is_of_preview(table: TableConfiguration) -> bool:
 
 
 def _is_of_iceberg(old: DataType, new: DataType) -> bool:
-    if isinstance(old, DecimalType) and isinstance(new, DecimalType):
-        return old.scale == new.scale
-    return can_change_in_place(old, new) or str(new) == "long" or (str(old), str(new)) == ("float", "double")
+    return can_change_in_place(old, new) or allows_type_change(str(old), str(new))
 
 
 def _require_free(table: TableConfiguration, path: ColumnPath, old: DataType) -> None:

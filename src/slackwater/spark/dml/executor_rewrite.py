@@ -30,7 +30,7 @@ from slackwater.spark.parquet.rebase_modes import rebases_unmarked_files, spark_
 from slackwater.spark.read.file_columns import ROW, file_constants
 from slackwater.spark.session.arrow_types import to_arrow_schema
 from slackwater.spark.session.classic_connect import hadoop_setting
-from slackwater.spark.session.types import to_spark_schema
+from slackwater.spark.session.types import PARQUET_FIELD_ID, to_spark_schema
 from slackwater.spark.storage.row_transport import has_python_workers
 from slackwater.spark.storage.shared_storage import require_shared
 from slackwater.spark.write.files.arrow_files import CODEC
@@ -150,7 +150,9 @@ class ExecutorRewrite:
         data = physical_schema(StructType(tuple(fields)), layout.mode)
         read, write = (to_spark_schema(data, field_ids=ids) for ids in (layout.mode == ID, layout.mode != NONE))
         for name in layout.hidden:
-            read, write = read.add(name, "long"), write.add(name, "long")
+            number = layout.hidden_ids.get(name)
+            metadata = None if number is None else {PARQUET_FIELD_ID: number}
+            read, write = read.add(name, "long"), write.add(name, "long", metadata=metadata)
         constants = spark_types.StructType()
         if change.is_tracked:
             constants = constants.add(_BASE, "long").add(_VERSION, "long")

@@ -44,7 +44,7 @@ def _mode(spark: SparkSession, name: str) -> str:
 def calendar_options(paths: Sequence[str], table: TableConfiguration) -> Mapping[str, str]:
     """Return options of Spark's reader for files of `table`, one part of the result of `by_calendar`."""
     # Early releases rewrote files of Spark to add field ids, and omitted the version.
-    has_nested_ids = iceberg_compat.active_version(table) == 2
+    has_nested_ids = iceberg_compat.needs_nested_ids(table)
     return READ_AS_WRITTEN if has_nested_ids or pc.all(are_written_by_pyarrow(paths)).as_py() else {}
 
 

@@ -109,6 +109,7 @@ class TableWriter:
             hidden,
             self._finish(),
             self.properties.flag(ENABLE_VARIANT_SHREDDING),
+            iceberg_compat.hidden_field_ids(self.configuration),
         )
 
     def write(
@@ -230,9 +231,9 @@ class TableWriter:
     def _finish(self) -> Callable[[ObjectStore, str], None] | None:
         """Return a step that adds Parquet field ids to array elements and map entries, because Spark's writer cannot.
 
-        None unless IcebergCompatV2 is active.
+        None unless a version of Iceberg compatibility that needs the ids is active.
         """
-        if iceberg_compat.active_version(self.configuration) != 2:
+        if not iceberg_compat.needs_nested_ids(self.configuration):
             return None
         return with_nested_field_ids(self.schema, self.mode)
 

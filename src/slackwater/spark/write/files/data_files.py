@@ -73,6 +73,7 @@ class FileLayout:
     `materialize_partitions` also writes partition columns into the files, after the data columns. `hidden` names
     further columns of the frame to write into the files, absent from the schema. `finish` edits each file before its
     footer is read. `shreds_variants` allows Spark to shred variants, by types that it infers from the first rows.
+    `hidden_ids` are the Parquet field ids of hidden columns, by name.
     """
 
     schema: StructType
@@ -83,6 +84,7 @@ class FileLayout:
     hidden: Sequence[str] = ()
     finish: Callable[[ObjectStore, str], None] | None = None
     shreds_variants: bool = False
+    hidden_ids: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def settings(self) -> Mapping[str, str]:
@@ -278,7 +280,7 @@ def _projected(
     partitioned = [_field(layout.schema, name) for name in layout.partition_columns]
     data = [c for c in layout.schema if c.name not in layout.partition_columns and c.type != VOID]
     columns: list[Column | str] = [_physical(c, layout.mode, annotated) for c in data]
-    columns += layout.hidden
+    columns += [_hidden(name, layout.hidden_ids.get(name)) for name in layout.hidden]
     if layout.materialize_partitions:
         columns += [_physical(c, layout.mode, annotated) for c in partitioned]
     directories = []
@@ -321,6 +323,11 @@ def _physical(column: StructField, mode: str, annotated: Collection[str]) -> Col
         # Casts work by position, so that a cast replaces display names by physical names.
         source = source.cast(spark_type)
     return source.alias(physical.name, metadata={PARQUET_FIELD_ID: column.metadata[FIELD_ID]})
+
+
+def _hidden(name: str, field_id: int | None) -> Column | str:
+    """Return a hidden column under its name, with its field id if any."""
+    return name if field_id is None else F.col(quoted(name)).alias(name, metadata={PARQUET_FIELD_ID: field_id})
 
 
 def _directory_text(column: StructField) -> Column:
