@@ -20,9 +20,8 @@ from slackwater.protocol.actions.paths import encode_path
 from slackwater.protocol.features.column_mapping import NONE
 from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.properties.properties import COLUMN_MAPPING_MODE
-from slackwater.protocol.schema.column_paths import format_column_path
+from slackwater.protocol.schema.column_paths import ILLEGAL_CHARACTERS, format_column_path
 from slackwater.protocol.schema.schema import StructType, parse_schema, walk_fields
-from slackwater.protocol.schema_changes.column_names import ILLEGAL_CHARACTERS
 from slackwater.protocol.schema_changes.unify_schemas import united_schema
 from slackwater.stats.stats_columns import StatsLeaves, stats_leaves
 from slackwater.storage.store import ObjectStore

@@ -20,6 +20,7 @@ from slackwater.protocol.actions.partition_values import parse_partition_column
 from slackwater.protocol.actions.paths import canonical_path, canonical_paths
 from slackwater.protocol.features import iceberg_compat, managed_commits, row_tracking
 from slackwater.protocol.features.column_mapping import NONE, physical_schema
+from slackwater.protocol.features.column_mapping_ids import with_usage_tracking
 from slackwater.protocol.features.protocol_upgrade import validate_feature_combination, with_required_features
 from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.properties.properties import (
@@ -109,9 +110,11 @@ def _complete_metadata(staged: StagedActions, before: Snapshot | None, clock: Cl
     table = with_required_features(_table_after(staged, before))
     if before is None or table.protocol != before.protocol:
         staged.protocol = table.protocol
-    metadata = with_own_boundary(None if before is None else before.configuration, table)
-    if metadata != table.metadata:
-        staged.metadata, table = metadata, table.changed(metadata=metadata)
+    earlier = None if before is None else before.configuration
+    for complete in (with_usage_tracking, with_own_boundary):
+        metadata = complete(earlier, table)
+        if metadata != table.metadata:
+            staged.metadata, table = metadata, table.changed(metadata=metadata)
     if row_tracking.is_enabled(table):
         staged.metadata = _with_row_id_columns(table, clock)
         if before is not None and not row_tracking.is_enabled(before.configuration):

@@ -13,7 +13,7 @@ from slackwater.errors import InvalidArgument
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata
 from slackwater.protocol.features import clustering
 from slackwater.protocol.features.column_mapping import NONE
-from slackwater.protocol.features.column_mapping_ids import assign_column_mapping, strip_mapping
+from slackwater.protocol.features.column_mapping_ids import USAGE_TRACKING, assign_column_mapping, strip_mapping
 from slackwater.protocol.features.iceberg_compat import (
     assign_nested_ids,
     is_requested,
@@ -121,7 +121,10 @@ def define_table(
     _validate_expressions(schema, given.constraints)
     old = replaces.metadata if replaces else None
     highest = int(old.configuration.get(MAX_COLUMN_ID, "0")) if old else 0
-    schema, highest = assign_column_mapping(schema, mode, highest, physical=lambda: f"col-{new_id()}")
+    is_tracked = replaces is None and USAGE_TRACKING in given.features
+    schema, highest = assign_column_mapping(
+        schema, mode, highest, physical=lambda: f"col-{new_id()}", keeps_names=is_tracked
+    )
     if requests_nested_ids(properties):
         schema, highest = assign_nested_ids(schema, highest)
     configuration = {**plain, **given.constraints}

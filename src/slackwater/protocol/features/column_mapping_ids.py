@@ -1,6 +1,6 @@
-"""Column mapping for writers: assignment of permanent column ids and physical names.
+"""Column mapping for writers: assignment of permanent column ids and physical names, and the record of their use.
 
-Source: delta-protocol.md "Writer Requirements for Column Mapping".
+Source: delta-protocol.md "Writer Requirements for Column Mapping"; the RFC "Column Mapping Usage Tracking".
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from dataclasses import replace
 from typing import Any
 
 from slackwater.errors import InvalidArgument, InvalidSchema, UnsupportedFeature
+from slackwater.protocol.actions.actions import Metadata
 from slackwater.protocol.features.column_mapping import FIELD_ID, ID, NAME, NONE, PHYSICAL_NAME, field_id, physical_name
 from slackwater.protocol.features.table_configuration import TableConfiguration
-from slackwater.protocol.properties.properties import COLUMN_MAPPING_MODE, MAX_COLUMN_ID
-from slackwater.protocol.schema.column_paths import format_column_path
+from slackwater.protocol.properties.properties import COLUMN_MAPPING_MODE, HAS_DROPPED_OR_RENAMED, MAX_COLUMN_ID
+from slackwater.protocol.schema.column_paths import ILLEGAL_CHARACTERS, format_column_path
 from slackwater.protocol.schema.schema import (
     ArrayType,
     ColumnPath,
@@ -31,6 +32,8 @@ from slackwater.protocol.schema.schema import (
 NESTED_IDS = ("parquet.field.nested.ids", "delta.columnMapping.nested.ids")
 """The metadata keys of ids inside arrays and maps: the key of the documents, and the key of newer writers."""
 
+USAGE_TRACKING = "columnMappingUsageTracking"
+"""The feature that records whether a column of the table was ever dropped or renamed."""
 _MAPPING_KEYS = frozenset({FIELD_ID, PHYSICAL_NAME, *NESTED_IDS})
 _GREATEST_ID = 2**31 - 1
 
@@ -46,12 +49,14 @@ def assign_column_mapping(
     max_id: int = 0,
     existing: StructType | None = None,
     physical: Callable[[], str] = random_physical_name,
+    keeps_names: bool = False,
 ) -> tuple[StructType, int]:
     """Return `schema` with an id and a physical name for every field, and the greatest id so far.
 
     Includes nested fields. Fields with both keep them. Other fields get a name from `physical`, and ids above `max_id`
     (the table property `MAX_COLUMN_ID`) and above every id in `schema`. The returned id is at least `max_id`. Pass
-    columns of other tables through `strip_mapping` first. In mode `none`, both values are returned unchanged.
+    columns of other tables through `strip_mapping` first. In mode `none`, both values are returned unchanged. With
+    `keeps_names` the physical name is the column's own name, if a file can have this name.
 
     Pass `existing`, the table's schema, to enable mapping on an existing table. Its names are the column names in the
     data files. Fields of `existing` use these names as physical names, so that the files stay readable, and get new
@@ -72,7 +77,8 @@ def assign_column_mapping(
         if path not in written and _is_mapped(path, column):
             return column
         last += 1
-        name = column.name if path in written else physical()
+        is_own = path in written or (keeps_names and not any(c in ILLEGAL_CHARACTERS for c in column.name))
+        name = column.name if is_own else physical()
         return replace(column, metadata={**_unmapped(column), FIELD_ID: last, PHYSICAL_NAME: name})
 
     mapped = rewrite_fields(schema, assigned)
@@ -90,6 +96,7 @@ def with_mapped_schema(
     mode: str,
     existing: StructType | None = None,
     physical: Callable[[], str] = random_physical_name,
+    keeps_names: bool = False,
 ) -> TableConfiguration:
     """Return `table` with `schema` after `assign_column_mapping`, and with the greatest id in its property.
 
@@ -98,12 +105,48 @@ def with_mapped_schema(
     """
     given = table.properties.integer(MAX_COLUMN_ID) or 0
     max_id = max(given, max_column_id(table.schema))
-    mapped, last = assign_column_mapping(schema, mode, max_id, existing, physical)
+    mapped, last = assign_column_mapping(schema, mode, max_id, existing, physical, keeps_names)
     configuration = dict(table.metadata.configuration)
     if mode != NONE:
         configuration[MAX_COLUMN_ID] = str(last)
     metadata = replace(table.metadata, schema_string=schema_to_json(mapped), configuration=configuration)
     return table.changed(metadata=metadata)
+
+
+def keeps_names(table: TableConfiguration) -> bool:
+    """Return whether new columns of `table` use their own names as physical names.
+
+    True if the table tracks drops and renames, and had none: then all physical names are still unique.
+    """
+    return table.supports(USAGE_TRACKING) and not table.properties.flag(HAS_DROPPED_OR_RENAMED, True)
+
+
+def with_usage_tracking(before: TableConfiguration | None, after: TableConfiguration) -> Metadata:
+    """Return the metadata of `after` with the record of drops and renames, if the table tracks them.
+
+    `before` is the table before the commit, None for a new table. The record is true after the first drop or rename,
+    and if tracking starts on a table with column mapping. It never becomes false again.
+    Source: "Writer Requirements for Usage Tracking".
+    """
+    if not after.supports(USAGE_TRACKING):
+        return after.metadata
+    was_tracked = before is not None and before.supports(USAGE_TRACKING)
+    used = after.properties.flag(HAS_DROPPED_OR_RENAMED, False) if before is None else False
+    if before is not None and was_tracked:
+        used = before.properties.flag(HAS_DROPPED_OR_RENAMED, True) or _drops_or_renames(before.schema, after.schema)
+    elif before is not None:
+        used = before.column_mapping_mode != NONE
+    text = "true" if used else "false"
+    if after.metadata.configuration.get(HAS_DROPPED_OR_RENAMED) == text:
+        return after.metadata
+    return replace(after.metadata, configuration={**after.metadata.configuration, HAS_DROPPED_OR_RENAMED: text})
+
+
+def _drops_or_renames(before: StructType, after: StructType) -> bool:
+    """Return whether a mapped column of `before` is missing in `after`, or has another name."""
+    names = {column.metadata.get(FIELD_ID): column.name for _, column in walk_fields(after)}
+    mapped = (column for _, column in walk_fields(before) if FIELD_ID in column.metadata)
+    return any(names.get(column.metadata[FIELD_ID]) != column.name for column in mapped)
 
 
 def validate_mapping_change(old_mode: str, new_mode: str, is_new_table: bool) -> None:

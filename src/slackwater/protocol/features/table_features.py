@@ -80,6 +80,7 @@ FEATURES = (
         enabled_by=COLUMN_MAPPING_MODE,
         enabled_values=("name", "id"),
     ),
+    TableFeature("columnMappingUsageTracking"),
     TableFeature("identityColumns", legacy_writer=6),
     TableFeature("deletionVectors", reader=True, enabled_by=ENABLE_DELETION_VECTORS),
     TableFeature("rowTracking", requires=("domainMetadata",), enabled_by=ENABLE_ROW_TRACKING),

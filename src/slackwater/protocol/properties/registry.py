@@ -43,6 +43,7 @@ ENABLE_MATERIALIZE_PARTITION_COLUMNS = "delta.enableMaterializePartitionColumnsF
 ENABLE_ROW_TRACKING = "delta.enableRowTracking"
 ENABLE_TYPE_WIDENING = "delta.enableTypeWidening"
 ENABLE_VARIANT_SHREDDING = "delta.enableVariantShredding"
+HAS_DROPPED_OR_RENAMED = "delta.columnMapping.hasDroppedOrRenamed"
 ICEBERG_ATOMIC_CONVERSION = "delta.universalFormat.iceberg.atomicConversion.supported"
 ICT_ENABLEMENT_TIMESTAMP = "delta.inCommitTimestampEnablementTimestamp"
 ICT_ENABLEMENT_VERSION = "delta.inCommitTimestampEnablementVersion"
@@ -186,6 +187,9 @@ _ALL: Iterable[TableProperty] = (
     _flag(ENABLE_ROW_TRACKING, "Rows have stable ids."),
     _flag(ENABLE_TYPE_WIDENING, "Columns may be given wider types."),
     _flag(ENABLE_VARIANT_SHREDDING, "Variants are shredded: stored in columns where their paths have one type."),
+    TableProperty(
+        HAS_DROPPED_OR_RENAMED, "boolean", None, "Whether a column was ever dropped or renamed.", settable=False
+    ),
     _flag(ICEBERG_ATOMIC_CONVERSION, "Iceberg metadata comes with the commit.", unsupported=_NO_UNIFORM),
     _number(ICT_ENABLEMENT_TIMESTAMP, "When in-commit timestamps began, ms.", most=_MOST_LONG, settable=False),
     _number(ICT_ENABLEMENT_VERSION, "The version with which they began.", most=_MOST_LONG, settable=False),

@@ -13,6 +13,9 @@ from dataclasses import replace
 from slackwater.errors import InvalidArgument
 from slackwater.protocol.schema.schema import ArrayType, ColumnPath, DataType, MapType, StructField, StructType
 
+ILLEGAL_CHARACTERS = " ,;{}()\n\t="
+"""Characters forbidden in Parquet column names. With column mapping, files use physical names instead."""
+
 _STEP = re.compile(r"`((?:[^`]|``)+)`|([^`.]+)")
 _LISTED = re.compile(r"(?:`(?:[^`]|``)*`|[^,`])+")
 # As Spark quotes names: its parser reads no other ones without backticks.

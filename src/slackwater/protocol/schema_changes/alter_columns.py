@@ -16,6 +16,7 @@ from slackwater.protocol.actions.actions import Metadata
 from slackwater.protocol.features.column_mapping import NONE, PHYSICAL_NAME
 from slackwater.protocol.features.column_mapping_ids import (
     NESTED_IDS,
+    keeps_names,
     random_physical_name,
     strip_mapping,
     with_mapped_schema,
@@ -81,9 +82,9 @@ def add_columns(
 ) -> TableConfiguration:
     """Add `columns` to the table in order. A later column may be inside or after an earlier one.
 
-    Under column mapping, new columns get ids above every id ever assigned, and physical names from `physical`. NOT
-    NULL, generated and identity columns and invariants are rejected, because existing rows do not satisfy them. Default
-    values are rejected: set them in a separate step.
+    Under column mapping, new columns get ids above every id ever assigned, and physical names from `physical`, or their
+    own names if `keeps_names` allows. NOT NULL, generated and identity columns and invariants are rejected, because
+    existing rows do not satisfy them. Default values are rejected: set them in a separate step.
     """
     schema, mode = table.schema, table.column_mapping_mode
     change_feed = table.properties.flag(ENABLE_CHANGE_DATA_FEED)
@@ -98,7 +99,9 @@ def add_columns(
         _refuse_twin(found, column.name, parent)
         schema = with_type_at(schema, parent, _insertion(column, new.position, parent))
         limits |= {(*parent, column.name, *inside): kind for inside, kind in text_limits(column).items()}
-    return with_mapped_schema(table, with_limits(schema, limits), mode, physical=physical)
+    return with_mapped_schema(
+        table, with_limits(schema, limits), mode, physical=physical, keeps_names=keeps_names(table)
+    )
 
 
 def rename_column(table: TableConfiguration, path: ColumnPath, new_name: str) -> TableConfiguration:

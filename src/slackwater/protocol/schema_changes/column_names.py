@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from slackwater.errors import InvalidArgument
 from slackwater.protocol.features.column_mapping import NONE
-from slackwater.protocol.schema.column_paths import format_column_path
+from slackwater.protocol.schema.column_paths import ILLEGAL_CHARACTERS, format_column_path
 from slackwater.protocol.schema.schema import (
     VOID,
     ArrayType,
@@ -20,9 +20,6 @@ from slackwater.protocol.schema.schema import (
     PrimitiveType,
     StructType,
 )
-
-ILLEGAL_CHARACTERS = " ,;{}()\n\t="
-"""Characters forbidden in Parquet column names. With column mapping, files use physical names instead."""
 
 CHANGE_FEED_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 OWN_PREFIX = "__slackwater"

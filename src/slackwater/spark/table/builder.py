@@ -17,6 +17,7 @@ from slackwater.protocol.features.identity_columns import HIGH_WATER_MARK, Ident
 from slackwater.protocol.features.managed_commits import kept_properties
 from slackwater.protocol.features.write_expressions import checks
 from slackwater.protocol.properties.properties import (
+    HAS_DROPPED_OR_RENAMED,
     MATERIALIZED_ROW_COMMIT_VERSION,
     MATERIALIZED_ROW_ID,
     MAX_COLUMN_ID,
@@ -60,6 +61,7 @@ T = TypeVar("T")
 _OF_ONE_TABLE = frozenset(
     key.lower()
     for key in (
+        HAS_DROPPED_OR_RENAMED,
         MATERIALIZED_ROW_COMMIT_VERSION,
         MATERIALIZED_ROW_ID,
         MAX_COLUMN_ID,

@@ -23,10 +23,12 @@ from slackwater.log.history import format_ms
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata
 from slackwater.protocol.features import clustering, managed_commits, row_tracking
 from slackwater.protocol.features.column_mapping import NONE
+from slackwater.protocol.features.column_mapping_ids import USAGE_TRACKING
 from slackwater.protocol.features.protocol_upgrade import required_features, with_features, without_feature
 from slackwater.protocol.features.table_features import canonical_feature, known_feature
 from slackwater.protocol.properties.properties import (
     DROP_FEATURE_RETENTION,
+    HAS_DROPPED_OR_RENAMED,
     ICT_ENABLEMENT_TIMESTAMP,
     ICT_ENABLEMENT_VERSION,
     MATERIALIZED_ROW_COMMIT_VERSION,
@@ -54,6 +56,7 @@ _DAY_MS = 24 * 3600 * 1000
 _PROPERTIES = {
     "inCommitTimestamp": (ICT_ENABLEMENT_VERSION, ICT_ENABLEMENT_TIMESTAMP),
     "rowTracking": (MATERIALIZED_ROW_ID, MATERIALIZED_ROW_COMMIT_VERSION, ROW_TRACKING_SUSPENDED),
+    USAGE_TRACKING: (HAS_DROPPED_OR_RENAMED,),
     checkpoint_protection.FEATURE: (REQUIRE_CHECKPOINT_PROTECTION,),
 }
 _DOMAINS = {"rowTracking": row_tracking.DOMAIN, "clustering": clustering.DOMAIN}

@@ -5,7 +5,7 @@ Source: delta-spark's `mergeSchema` and `withSchemaEvolution`; delta-protocol.md
 
 from __future__ import annotations
 
-from slackwater.protocol.features.column_mapping_ids import with_mapped_schema
+from slackwater.protocol.features.column_mapping_ids import keeps_names, with_mapped_schema
 from slackwater.protocol.features.protocol_upgrade import with_required_features
 from slackwater.protocol.features.sql_columns import fixed_columns
 from slackwater.protocol.features.table_configuration import TableConfiguration
@@ -31,4 +31,5 @@ def evolved_table(snapshot: Snapshot, data: StructType, merge: bool) -> TableCon
     if merged == snapshot.schema:
         return with_required_features(old)
     validate_column_names(merged, mode, change_feed=snapshot.properties.flag(ENABLE_CHANGE_DATA_FEED))
-    return with_required_features(with_nested_ids(with_mapped_schema(old, merged, mode)))
+    mapped = with_mapped_schema(old, merged, mode, keeps_names=keeps_names(old))
+    return with_required_features(with_nested_ids(mapped))
