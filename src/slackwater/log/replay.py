@@ -33,6 +33,7 @@ from slackwater.protocol.actions.actions import (
 )
 from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.features.table_features import validate_readable
+from slackwater.protocol.unsupported.redirects import refuse_redirect_of_readers
 from slackwater.storage.store import ObjectStore
 
 
@@ -153,6 +154,7 @@ def _pass_gate(commits: _Commits, store: ObjectStore) -> bool:
     """Return whether the commits have a protocol. Raises UnsupportedFeature for an unsupported protocol."""
     protocol = _newest_protocol(commits)
     if protocol is not None:
+        refuse_redirect_of_readers(protocol, _newest_properties(commits), store.root_url)
         validate_readable(protocol, store.root_url)
     return protocol is not None
 
@@ -191,6 +193,18 @@ def _newest_protocol(commits: _Commits) -> Protocol | None:
             if action.get("protocol") is not None:
                 return Protocol.from_json(action["protocol"], where)
     return None
+
+
+def _newest_properties(commits: _Commits) -> Mapping[str, str]:
+    """Return the table properties of the newest metadata in `commits`, empty if it is absent or malformed."""
+    for _, where, actions in reversed(commits):
+        for action in reversed(small_actions(actions)):
+            if action.get("metaData") is not None:
+                try:
+                    return Metadata.from_json(action["metaData"], where).configuration
+                except CorruptLog:
+                    return {}
+    return {}
 
 
 def _newest_per_file(commits: _Commits) -> pa.Table:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from difflib import SequenceMatcher
 
-from slackwater.errors import InvalidArgument, InvalidSchema
+from slackwater.errors import InvalidArgument, InvalidSchema, UnsupportedFeature
 from slackwater.protocol.actions.actions import Protocol
 from slackwater.protocol.features.iceberg_compat import validate_iceberg_compat
 from slackwater.protocol.features.identity_columns import is_identity, validate_identity_columns
@@ -38,6 +38,7 @@ from slackwater.protocol.schema.schema import (
     VariantType,
     walk_fields,
 )
+from slackwater.protocol.unsupported.reasons import explained
 
 DEFAULT_PROTOCOL = Protocol(1, 2)
 """The protocol of a new table without requests: `appendOnly` and `invariants`."""
@@ -50,7 +51,8 @@ def protocol_for(features: Iterable[str], min_reader: int | None = None, min_wri
 
     `min_reader` and `min_writer` are minimum versions. The default is (1, 2), hence `appendOnly` and `invariants`. A
     legacy protocol is used if it implies exactly these features. Otherwise writer version 7 lists them, and reader
-    version 3 lists those relevant for readers. Raises InvalidArgument for unknown features and invalid versions.
+    version 3 lists those relevant for readers. Raises InvalidArgument for unknown features and invalid versions,
+    UnsupportedFeature for features refused by name.
     """
     least = Protocol(
         DEFAULT_PROTOCOL.min_reader_version if min_reader is None else min_reader,
@@ -66,7 +68,8 @@ def with_features(protocol: Protocol, features: Iterable[str]) -> Protocol:
     Returns `protocol` itself if it supports them already. A legacy protocol stays legacy if another one implies exactly
     the features of both. Otherwise it becomes writer version 7 and lists every feature implied by its versions, because
     any of them may be in use. Lists retain their order and spelling; new names are appended. Reader version 3 is set
-    with the first reader feature not implied by the reader version. Raises InvalidArgument for unknown features.
+    with the first reader feature not implied by the reader version. Raises InvalidArgument for unknown features,
+    UnsupportedFeature for features refused by name.
     """
     wanted = _with_requirements(features)
     if wanted <= _stated(protocol):
@@ -196,6 +199,10 @@ def _closest(name: str) -> str:
 def _known(name: str) -> TableFeature:
     folded = {spelling.lower(): spelling for f in FEATURES for spelling in (f.name, *f.aliases)}
     feature = known_feature(folded.get(name.lower(), name))
+    if feature is None and (reason := explained([name])):
+        raise UnsupportedFeature(
+            f"the feature {name} is not supported.{reason} Omit it", error_class="DELTA_UNSUPPORTED_FEATURES_IN_CONFIG"
+        )
     if feature is None:
         raise InvalidArgument(
             f"unknown table feature {name!r}. Did you mean {_closest(name)}? docs/protocol-coverage.md lists all "

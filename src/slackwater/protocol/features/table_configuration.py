@@ -15,6 +15,7 @@ from slackwater.protocol.features.data_format import validate_parquet
 from slackwater.protocol.features.table_features import known_feature, supported_features, validate_writable
 from slackwater.protocol.properties.properties import COLUMN_MAPPING_MODE, TableProperties
 from slackwater.protocol.schema.schema import StructType, parse_schema
+from slackwater.protocol.unsupported.redirects import refuse_redirect_of_writers
 
 # The key in a configuration's `__dict__` after `require_writable` passed.
 _WRITABLE = "_is_writable"
@@ -61,9 +62,11 @@ class TableConfiguration:
     def require_writable(self, where: str) -> None:
         """Validate that this package can write to the table. A configuration that passed is not checked again.
 
-        `where` is the table, for the message. Raises as `validate_writable` and `validate_parquet`.
+        `where` is the table, for the message. Raises UnsupportedFeature with the target of a redirected table. Also
+        raises as `validate_writable` and `validate_parquet`.
         """
         if _WRITABLE not in vars(self):
+            refuse_redirect_of_writers(self.protocol, self.metadata.configuration, where)
             validate_writable(self.protocol, where)
             validate_parquet(self.metadata, where)
             vars(self)[_WRITABLE] = True

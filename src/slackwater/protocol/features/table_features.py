@@ -27,6 +27,7 @@ from slackwater.protocol.properties.properties import (
     MANAGED_COMMIT_OWNER,
     TableProperties,
 )
+from slackwater.protocol.unsupported.reasons import explained
 
 MAX_READER_VERSION = 3
 MAX_WRITER_VERSION = 7
@@ -173,8 +174,8 @@ def validate_readable(protocol: Protocol, where: str) -> None:
     if unknown:
         raise UnsupportedFeature(
             f"{where}: the table needs reader feature{'s' if len(unknown) > 1 else ''} {', '.join(unknown)}, which "
-            "this version of Slackwater does not read. Upgrade Slackwater, or drop the feature with the engine that "
-            "added it",
+            f"this version of Slackwater does not read.{explained(unknown)} Upgrade Slackwater, or drop the feature "
+            "with the engine that added it",
             error_class="DELTA_UNSUPPORTED_FEATURES_FOR_READ",
         )
 
@@ -204,8 +205,8 @@ def validate_known_to_writers(protocol: Protocol, where: str) -> None:
     if refused:
         raise UnsupportedFeature(
             f"{where}: the table needs writer feature{'s' if len(refused) > 1 else ''} {', '.join(refused)}, which "
-            "this version of Slackwater does not write. Upgrade Slackwater, or drop the feature with the engine that "
-            "added it",
+            f"this version of Slackwater does not write.{explained(refused)} Upgrade Slackwater, or drop the feature "
+            "with the engine that added it",
             error_class="DELTA_UNSUPPORTED_FEATURES_FOR_WRITE",
         )
 

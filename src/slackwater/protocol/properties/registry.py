@@ -146,6 +146,7 @@ def _text(
 _NO_UNIFORM = "metadata of other table formats is not written"
 _NO_COORDINATOR = "coordinated commits are superseded by managed commits"
 _NO_REDIRECT = "tables are not redirected"
+_NO_WRITER_COMPAT = "Iceberg's own rules for writers are not in the Delta protocol yet"
 _CODECS = ("none", "uncompressed", "snappy", "gzip", "lzo", "brotli", "lz4", "lz4_raw", "zstd")
 
 _ALL: Iterable[TableProperty] = (
@@ -180,8 +181,8 @@ _ALL: Iterable[TableProperty] = (
     _flag(ENABLE_ICEBERG_COMPAT_V1, "Files can be converted to Iceberg, version 1 of the rules.", None),
     _flag(ENABLE_ICEBERG_COMPAT_V2, "Files can be converted to Iceberg, version 2 of the rules.", None),
     _flag(ENABLE_ICEBERG_COMPAT_V3, "Files can be converted to Iceberg, version 3 of the rules.", None),
-    _flag(ENABLE_ICEBERG_WRITER_COMPAT_V1, "Iceberg's own rules for writers.", unsupported=_NO_UNIFORM),
-    _flag(ENABLE_ICEBERG_WRITER_COMPAT_V3, "As above, version 3.", unsupported=_NO_UNIFORM),
+    _flag(ENABLE_ICEBERG_WRITER_COMPAT_V1, "Iceberg's own rules for writers.", unsupported=_NO_WRITER_COMPAT),
+    _flag(ENABLE_ICEBERG_WRITER_COMPAT_V3, "As above, version 3.", unsupported=_NO_WRITER_COMPAT),
     _flag(ENABLE_IN_COMMIT_TIMESTAMPS, "Commits carry their own timestamps."),
     _flag(ENABLE_MATERIALIZE_PARTITION_COLUMNS, "Every new data file must hold the partition columns.", None),
     _flag(ENABLE_ROW_TRACKING, "Rows have stable ids."),

@@ -1,0 +1,1 @@
+"""Features of other engines that are refused by name."""
