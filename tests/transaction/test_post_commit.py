@@ -7,16 +7,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from slackwater.errors import StorageError
-from slackwater.log.checksum_totals import checksum_of
+from slackwater.log.checksum_totals import checksum_of, has_histograms
 from slackwater.log.files.version_checksum import read_version_checksum
 from slackwater.log.table import Table
 from slackwater.protocol.actions.actions import DomainMetadata
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage import ObjectStore
 from slackwater.storage.store import ObjectMeta
+from slackwater.transaction import post_commit
 from slackwater.transaction.commit.transaction import TableTransaction
 from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.committers.filesystem import FilesystemCommitter
@@ -157,6 +159,25 @@ def test_a_chain_that_was_interrupted_starts_anew() -> None:
     transaction = _begin(before)
     transaction.add(add("c"))
     _is_true(transaction.commit("WRITE").snapshot)
+
+
+@pytest.mark.parametrize("key", ["fileSizeHistogram", "numDeletedRecordsOpt"])
+def test_a_checksum_without_histograms_is_completed_while_the_table_is_small(
+    key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for most, is_complete in ((10_000, True), (0, False)):
+        monkeypatch.setattr(post_commit, "_MOST_FILES_READ_AGAIN", most)
+        (first,) = _grow(table(properties={"delta.enableDeletionVectors": "true"}), 1)
+        name = f"_delta_log/{1:020d}.crc"
+        node = orjson.loads(first.store.read(name))
+        lacking = (
+            {"numDeletionVectorsOpt", "deletedRecordCountsHistogramOpt"} if key == "numDeletedRecordsOpt" else set()
+        )
+        first.store.put(name, orjson.dumps({k: v for k, v in node.items() if k not in {key, *lacking}}))
+        (second,) = _grow(Snapshot.open(first.store), 1)
+        checksum = read_version_checksum(second.store, 2)
+        assert checksum is not None
+        assert (checksum.num_files, has_histograms(checksum)) == (2, is_complete)
 
 
 def test_a_checksum_that_is_torn_does_no_harm() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from slackwater.log.checksum_totals import checksum_of, first_checksum, next_checksum
+from slackwater.log.checksum_totals import checksum_of, first_checksum, has_histograms, next_checksum
 from slackwater.log.files.commits import ParsedCommit
 from slackwater.log.files.last_checkpoint import read_last_checkpoint
 from slackwater.log.files.version_checksum import VersionChecksum, write_version_checksum
@@ -24,6 +24,8 @@ T = TypeVar("T")
 
 # Maximum number of files whose sizes are summed if the previous version has no checksum.
 _MOST_FILES_COUNTED = 100_000
+# Maximum number of files whose sizes are read to complete a checksum without histograms, by another writer.
+_MOST_FILES_READ_AGAIN = 10_000
 
 
 @dataclass(frozen=True)
@@ -162,7 +164,8 @@ def _checksum(
     previous = None if before is None else before.checksum()
     if previous is not None:
         found = next_checksum(previous, commit.actions, None if adds_are_new else before)
-        if found is not None:
+        costs_much = previous.num_files > _MOST_FILES_READ_AGAIN or not _is_small(after)
+        if found is not None and (costs_much or has_histograms(found)):
             return found
     if previous is not None and previous.num_files > _MOST_FILES_COUNTED:
         return None

@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 
 from slackwater.errors import CheckpointFallbackWarning, CorruptLog, InvalidArgument
 from slackwater.log.checkpoints.write_checkpoint import write_checkpoint
-from slackwater.log.checksum_totals import checksum_of, file_totals, next_checksum
+from slackwater.log.checksum_totals import checksum_of, file_totals, has_histograms, next_checksum
+from slackwater.log.files.file_histograms import SIZE_BINS, FileSizeHistogram
 from slackwater.log.files.last_checkpoint import write_last_checkpoint
 from slackwater.log.files.version_checksum import VersionChecksum, read_version_checksum, write_version_checksum
 from slackwater.protocol.actions.actions import Protocol
@@ -53,6 +54,11 @@ def test_the_file_has_the_names_that_other_engines_know() -> None:
         "numProtocol": 1,
         "setTransactions": [{"appId": "app", "version": 3}],
         "domainMetadata": [{"domain": "d", "configuration": "{}", "removed": False}],
+        "fileSizeHistogram": {
+            "sortedBinBoundaries": list(SIZE_BINS),
+            "fileCounts": [2, *[0] * (len(SIZE_BINS) - 1)],
+            "totalBytes": [12, *[0] * (len(SIZE_BINS) - 1)],
+        },
         "metadata": metadata()["metaData"],
         "protocol": protocol()["protocol"],
     }
@@ -144,10 +150,13 @@ def test_carried_forward_with_the_snapshot_it_equals_the_sum_over_the_live_files
         actions = [_sized(action, sizes.setdefault(key, len(sizes))) if key else action for key, action in commit]
         log.commit(version, *actions)
         carried = next_checksum(checksum_of(snapshot), actions, snapshot)
-        snapshot = log.load()
+        snapshot_before, snapshot = snapshot, log.load()
         expected = checksum_of(snapshot)
         assert carried is not None
         assert _totals(carried) == _totals(expected)
+        assert carried.sizes == expected.sizes
+        # The commit that adds the feature does not know the vectors of earlier files.
+        assert carried.deletions == expected.deletions or not snapshot_before.configuration.supports("deletionVectors")
         assert (carried.version, carried.protocol, carried.metadata) == (version, expected.protocol, expected.metadata)
         assert sorted(carried.transactions or (), key=str) == sorted(expected.transactions or (), key=str)
         assert sorted(carried.domains or (), key=str) == sorted(expected.domains or (), key=str)
@@ -327,3 +336,72 @@ def test_a_checksum_that_cannot_be_read_or_is_gone_contradicts_nothing() -> None
     snapshot = log.load()
     log.delete(CRC)
     assert paths(snapshot) == ["a"]
+
+
+# Histograms.
+
+VECTORS = protocol(3, 7, ["deletionVectors"], ["deletionVectors"])
+
+
+def _with_vectors() -> TableLog:
+    log = TableLog()
+    log.commit(0, VECTORS, metadata(), add("a", size=5), add("b", size=9000))
+    log.commit(1, remove("a"), add("a", "x", size=5))
+    return log
+
+
+def test_deletion_vectors_are_counted_where_the_table_supports_them() -> None:
+    node = checksum_of(_with_vectors().load()).to_json()
+    assert (node["numDeletedRecordsOpt"], node["numDeletionVectorsOpt"]) == (2, 1)
+    assert node["deletedRecordCountsHistogramOpt"] == {"deletedRecordCounts": [1, 1, *[0] * 8]}
+    assert node["fileSizeHistogram"]["fileCounts"][:3] == [1, 1, 0]
+    plain = checksum_of(TableLog().create(add("a")).load()).to_json()
+    assert not {"numDeletedRecordsOpt", "numDeletionVectorsOpt", "deletedRecordCountsHistogramOpt"} & plain.keys()
+
+
+def test_every_field_is_read_back() -> None:
+    log = _with_vectors()
+    checksum = checksum_of(log.load())
+    write_version_checksum(log.store, checksum)
+    assert read_version_checksum(log.store, 1) == checksum
+    node = {**checksum.to_json(), "allFiles": [add("a", "x")["add"], add("b")["add"]]}
+    # delta-spark's earlier name of the histogram.
+    node["histogramOpt"] = node.pop("fileSizeHistogram")
+    log.put(CRC, json.dumps(node).encode())
+    found = read_version_checksum(log.store, 0)
+    assert found is not None
+    assert (found.sizes, found.deletions) == (checksum.sizes, checksum.deletions)
+    assert [file["path"] for file in found.all_files or ()] == ["a", "b"]
+
+
+def test_a_table_without_files_carries_its_counts_from_the_feature_on() -> None:
+    for files in ([], [add("a")]):
+        log = TableLog().create(*files)
+        before = checksum_of(log.load())
+        actions = [VECTORS, add("b"), add("c", "x")]
+        log.commit(1, *actions)
+        carried, expected = next_checksum(before, actions), checksum_of(log.load())
+        assert (before.deletions, carried is None) == (None, False)
+        assert carried is not None
+        assert carried.deletions == (None if files else expected.deletions)
+        assert (has_histograms(carried), has_histograms(expected)) == (not files, True)
+
+
+def test_a_checksum_without_histograms_carries_none() -> None:
+    log = TableLog().create(add("a"))
+    before = replace(checksum_of(log.load()), sizes=None)
+    carried = next_checksum(before, [add("b")])
+    assert carried is not None
+    assert (_totals(carried), carried.sizes) == ((200, 2), None)
+
+
+def test_bins_of_other_writers_are_kept() -> None:
+    bins = FileSizeHistogram((0, 10), (1, 0), (5, 0))
+    before = replace(checksum_of(TableLog().create(add("a", size=5)).load()), sizes=bins)
+    carried = next_checksum(before, [add("b", size=10), remove("a", size=5)])
+    assert carried is not None
+    assert carried.sizes == FileSizeHistogram((0, 10), (0, 1), (0, 10))
+    # A file that the histogram does not have.
+    lost = next_checksum(before, [add("b", size=5), remove("a", size=10)])
+    assert lost is not None
+    assert lost.sizes is None

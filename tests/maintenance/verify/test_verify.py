@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -268,6 +269,15 @@ def test_a_compaction_from_the_first_version_is_compared() -> None:
         ({"numMetadata": 2}, "cannot be used"),
         ({"setTransactions": [{"appId": "a", "version": 3}]}, "version 3 of the application a"),
         ({"domainMetadata": [{"domain": "d", "configuration": "", "removed": False}]}, "metadata domains ['d']"),
+        ({"numDeletedRecordsOpt": 9}, "deletion vectors have num_rows 9, the log 2"),
+        ({"numDeletionVectorsOpt": 0}, "deletion vectors have num_vectors 0, the log 1"),
+        ({"deletedRecordCountsHistogramOpt": {"deletedRecordCounts": [3, *[0] * 9]}}, "have file_counts (3, 0"),
+        (
+            {"fileSizeHistogram": {"sortedBinBoundaries": [0, 9], "fileCounts": [3, 0], "totalBytes": [1, 0]}},
+            "histogram of file sizes counts (3, 0), the log (0, 3)",
+        ),
+        ({"allFiles": []}, "it lists 0 files, the log 3, for example f0.parquet"),
+        ({"allFiles": [{"path": "x"}, {"path": "y"}, {"path": "z"}]}, "it lists 3 files, the log 3"),
     ],
 )
 def test_a_checksum_that_says_otherwise_is_named(root: Path, change: Mapping[str, Any], says: str) -> None:
@@ -276,6 +286,15 @@ def test_a_checksum_that_says_otherwise_is_named(root: Path, change: Mapping[str
     (fault,) = _verify(root).faults
     assert (fault.kind, fault.where) == (FaultKind.CHECKSUM, f"_delta_log/{6:020}.crc")
     assert says in fault.says
+
+
+def test_a_checksum_that_lacks_an_application_is_named_unless_it_may_expire() -> None:
+    for configuration, faults in (({}, 1), ({"delta.setTransactionRetentionDuration": "1 day"}, 0)):
+        log = TableLog().create(txn("app", 3), configuration=configuration)
+        checksum = replace(checksum_of(Snapshot.open(log.store)), transactions=())
+        assert write_version_checksum(log.store, checksum)
+        found = _verify(log.path)
+        assert ["it lacks the application app" in fault.says for fault in found.faults] == [True] * faults
 
 
 def test_a_checksum_of_before_metadata_was_in_it_is_passed_over(root: Path) -> None:

@@ -1,19 +1,23 @@
 """The version checksum file `<version>.crc`, with totals of a version for consistency checks by readers and writers.
 
 It is written once beside its commit and never changed. A table is complete without it. Source: the public protocol's
-"Version Checksum File"; names are the names written by delta-spark.
+"Version Checksum File". delta-spark wrote the histogram of sizes under another name before.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
+import pyarrow as pa
 
 from slackwater.errors import CorruptLog, ObjectExists, ObjectNotFound
+from slackwater.log.files.file_actions import file_keys
+from slackwater.log.files.file_histograms import DeletedRows, FileSizeHistogram, deleted_rows
+from slackwater.log.files.reconciliation import file_key
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from slackwater.protocol.actions.file_names import LOG, crc_name
 from slackwater.protocol.features.table_configuration import TableConfiguration
@@ -28,7 +32,8 @@ class VersionChecksum:
     """Totals of one version of a table: its logical files and their bytes, its protocol and its metadata.
 
     `in_commit_timestamp_ms` is set if the table has in-commit timestamps. `transactions` and `domains` are all live
-    ones, None if the writer omitted them.
+    ones, `sizes` and `deletions` cover all live files, and `all_files` are their `add` actions as in JSON. None if the
+    writer omitted them. This package never writes `all_files`.
     """
 
     version: int
@@ -39,6 +44,9 @@ class VersionChecksum:
     in_commit_timestamp_ms: int | None = None
     transactions: tuple[SetTransaction, ...] | None = None
     domains: tuple[DomainMetadata, ...] | None = None
+    sizes: FileSizeHistogram | None = None
+    deletions: DeletedRows | None = None
+    all_files: tuple[Mapping[str, Any], ...] | None = field(default=None, repr=False)
 
     @property
     def protocol(self) -> Protocol:
@@ -57,6 +65,8 @@ class VersionChecksum:
             "inCommitTimestampOpt": self.in_commit_timestamp_ms,
             "setTransactions": _nodes(self.transactions, "txn"),
             "domainMetadata": _nodes(self.domains, "domainMetadata"),
+            "fileSizeHistogram": None if self.sizes is None else self.sizes.to_json(),
+            **({} if self.deletions is None else self.deletions.to_json()),
         }
         return {
             "tableSizeBytes": self.table_size_bytes,
@@ -129,6 +139,29 @@ def contradiction(
     return None
 
 
+def contradiction_of_files(checksum: VersionChecksum, files: pa.Table) -> str | None:
+    """Return text for a difference between the optional totals of `checksum` and all live `files`, None if they agree.
+
+    `files` has the columns `path`, `size` and `deletionVector`. Sizes are compared only if all are known.
+    """
+    sizes = checksum.sizes
+    if sizes is not None and not files["size"].null_count:
+        found = FileSizeHistogram.of(files["size"], sizes.bins)
+        if found != sizes:
+            return f"its histogram of file sizes counts {sizes.file_counts}, the log {found.file_counts}"
+    if checksum.deletions is not None:
+        said, is_so = checksum.deletions, DeletedRows.of(deleted_rows(files))
+        for name in ("num_rows", "num_vectors", "file_counts"):
+            if getattr(said, name) not in (None, getattr(is_so, name)):
+                return f"its deletion vectors have {name} {getattr(said, name)}, the log {getattr(is_so, name)}"
+    if checksum.all_files is not None:
+        listed, live = sorted(map(file_key, checksum.all_files)), sorted(file_keys(files).to_pylist())
+        if listed != live:
+            other = sorted(set(listed) ^ set(live)) or listed
+            return f"it lists {len(listed)} files, the log {len(live)}, for example {other[0]}"
+    return None
+
+
 def _meaning(protocol: Protocol) -> tuple[int, int, frozenset[str], frozenset[str]]:
     features = frozenset(protocol.reader_features or ()), frozenset(protocol.writer_features or ())
     return (protocol.min_reader_version, protocol.min_writer_version, *features)
@@ -156,7 +189,17 @@ def _from_json(node: Any, version: int, where: str) -> VersionChecksum:
         timestamp_ms,
         None if transactions is None else tuple(SetTransaction.from_json(t, where) for t in transactions),
         None if domains is None else tuple(DomainMetadata.from_json(d, where) for d in domains),
+        FileSizeHistogram.from_json(node.get("fileSizeHistogram") or node.get("histogramOpt")),
+        DeletedRows.from_json(node),
+        _all_files(node.get("allFiles")),
     )
+
+
+def _all_files(node: Any) -> tuple[Mapping[str, Any], ...] | None:
+    """Return the listed `add` actions, None if absent or malformed."""
+    if not isinstance(node, list) or not all(isinstance(f, Mapping) and isinstance(f.get("path"), str) for f in node):
+        return None
+    return tuple(node)
 
 
 def _nodes(actions: Sequence[SetTransaction | DomainMetadata] | None, kind: str) -> list[Any] | None:

@@ -18,11 +18,17 @@ from slackwater.log.files.commits import ParsedCommit, parsed_commit
 from slackwater.log.files.last_checkpoint import LAST_CHECKPOINT, read_last_checkpoint
 from slackwater.log.files.managed_log import read_commits
 from slackwater.log.files.segment import CheckpointFiles, CommitFile, LogListing
-from slackwater.log.files.version_checksum import contradiction, parsed_version_checksum
+from slackwater.log.files.version_checksum import (
+    contradiction,
+    contradiction_of_files,
+    parsed_version_checksum,
+)
 from slackwater.maintenance.verify.findings import FaultKind, Findings
 from slackwater.maintenance.verify.version_claims import VersionClaim, difference
+from slackwater.protocol.actions.actions import SetTransaction
 from slackwater.protocol.actions.file_names import LOG, crc_name
 from slackwater.protocol.features.in_commit_timestamps import is_enabled
+from slackwater.protocol.properties.properties import SET_TRANSACTION_RETENTION
 from slackwater.storage.store import ObjectStore
 
 _READ_AT_ONCE = 256
@@ -226,12 +232,15 @@ class LogWalk:
             self._findings.looked("version checksums")
             checksum = parsed_version_checksum(data, told.version, path)
             says = contradiction(checksum, told.configuration, *told.totals())
+            says = says or contradiction_of_files(checksum, told.files(["path", "size", "deletionVector"]))
         except SlackwaterError as error:
             self._findings.fault(FaultKind.CHECKSUM, path, f"it cannot be used: {error}")
             return
         for said in checksum.transactions or ():
             if says is None and told.state.transactions.get(said.app_id) != said:
                 says = f"it has version {said.version} of the application {said.app_id}, but the log has another one"
+        if says is None and checksum.transactions is not None:
+            says = _missing_applications(checksum.transactions, told)
         if says is None and checksum.domains is not None:
             live = {domain.domain: domain for domain in checksum.domains if not domain.removed}
             if live != told.state.domains:
@@ -256,6 +265,14 @@ class LogWalk:
         elif hint.version not in self._checkpoints:
             says = f"it names version {hint.version}, which has no complete checkpoint. Readers list the whole log"
             self._findings.fault(FaultKind.HINT, LAST_CHECKPOINT, says)
+
+
+def _missing_applications(listed: Sequence[SetTransaction], told: VersionClaim) -> str | None:
+    """Return text for an application missing in a checksum. A checksum may lack applications that can expire."""
+    if told.configuration.properties.get(SET_TRANSACTION_RETENTION) is not None:
+        return None
+    missing = told.state.transactions.keys() - {transaction.app_id for transaction in listed}
+    return f"it lacks the application {min(missing)}" if missing else None
 
 
 def _is_of_before(data: bytes) -> bool:
