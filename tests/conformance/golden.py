@@ -26,8 +26,8 @@ IS_PRESENT = (FOLDER / "index.json").is_file()
 WHY_ABSENT = f"no golden tables at {FOLDER}: set SLACKWATER_GOLDEN to the folder that holds their index.json"
 EXPECTATIONS: Mapping[str, Any] = json.loads((Path(__file__).parent / "expectations.json").read_text("utf-8"))
 
-# Some tables have the same rows, in files of several kinds; to hash so many takes long.
-_VERY_MANY_ROWS, _MANY_ROWS_IN_SHORT = 1_000_000, "delta/parquet-decimal-dictionaries-v2"
+# To hash so many rows takes long.
+_VERY_MANY_ROWS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,9 +155,9 @@ def each(items: Iterable[GoldenTable] | Iterable[ExpectedContent]) -> list[Any]:
 
 
 def _is_long(item: GoldenTable | ExpectedContent) -> bool:
-    """Whether the rows of a table are very many, and another table has the same ones."""
+    """Whether the rows of a table are very many."""
     table = item.table if isinstance(item, ExpectedContent) else item
-    return table.truth.get("rows", 0) >= _VERY_MANY_ROWS and table.id != _MANY_ROWS_IN_SHORT
+    return table.truth.get("rows", 0) >= _VERY_MANY_ROWS
 
 
 @cache

@@ -16,7 +16,7 @@ HOUR_MS = 3_600_000
 def test_no_commit_is_lost_or_doubled_while_one_process_after_another_is_killed(
     place: Place, request: pytest.FixtureRequest
 ) -> None:
-    kills = 40 if request.config.getoption("--long") else 4
+    kills = 40 if request.config.getoption("--long") else 2
     chance = random.Random(kills)  # noqa: S311  (who is killed is no secret)
     name, _ = place.managed(published=0, ratified=0)
     with writing(place.root, place.database, name) as writers:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from slackwater.errors import SlackwaterError
@@ -9,8 +11,16 @@ from tests.simulation.mutations import MUTATIONS, Mutation
 from tests.simulation.scheduler import ran
 from tests.simulation.world import Template
 
+# Faults that take so many seeds that only the long run looks for them.
+_MANY_SEEDS = 100
 
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name.replace(" ", "-"))
+
+def _case(mutation: Mutation) -> Any:
+    marks = [pytest.mark.long] if mutation.seeds > _MANY_SEEDS else []
+    return pytest.param(mutation, id=mutation.name.replace(" ", "-"), marks=marks)
+
+
+@pytest.mark.parametrize("mutation", map(_case, MUTATIONS))
 def test_a_planted_fault_is_found(template: Template, mutation: Mutation) -> None:
     with mutation.planted():
         assert any(_is_wrong(template, mutation, seed) for seed in range(mutation.seeds)), mutation.name

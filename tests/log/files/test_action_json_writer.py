@@ -48,7 +48,7 @@ def one_by_one(files: list[AddFile] | list[RemoveFile]) -> bytes:
     return b"".join(orjson.dumps(file.to_json()) + b"\n" for file in files)
 
 
-@settings(max_examples=examples(600))
+@settings(max_examples=examples(300))
 @given(st.lists(ADDS, max_size=5), st.integers(0, 4))
 def test_adds_in_bulk_are_the_lines_of_single_ones(files: list[AddFile], first: int) -> None:
     assert b"".join(add_lines(table(files))) == one_by_one(files)
@@ -56,7 +56,7 @@ def test_adds_in_bulk_are_the_lines_of_single_ones(files: list[AddFile], first: 
     assert b"".join(add_lines(table(files).slice(first))) == one_by_one(files[first:])
 
 
-@settings(max_examples=examples(600))
+@settings(max_examples=examples(300))
 @given(st.lists(REMOVES, max_size=5), st.integers(0, 4))
 def test_removes_in_bulk_are_the_lines_of_single_ones(files: list[RemoveFile], first: int) -> None:
     assert b"".join(remove_lines(table(files))) == one_by_one(files)
