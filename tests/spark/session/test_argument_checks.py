@@ -73,8 +73,8 @@ def test_protocol_versions_and_features_that_are_none_are_told_by_their_argument
 
 @pytest.mark.classic
 def test_a_type_that_is_not_supported_yet_says_what_to_do(spark: SparkSession, path: str) -> None:
-    with pytest.raises(errors.UnsupportedFeature, match=r"variant is not supported by Slackwater yet\. Cast .*to_json"):
-        spark.sql("SELECT parse_json('1') AS v").write.format("delta").save(path)
+    with pytest.raises(errors.UnsupportedFeature, match=r"column i: .* is not in the Delta protocol yet\. Cast "):
+        spark.sql("SELECT INTERVAL '1' DAY AS i").write.format("delta").save(path)
 
 
 @pytest.mark.classic
