@@ -157,7 +157,7 @@ def each(items: Iterable[GoldenTable] | Iterable[ExpectedContent]) -> list[Any]:
 def _is_long(item: GoldenTable | ExpectedContent) -> bool:
     """Whether the rows of a table are very many."""
     table = item.table if isinstance(item, ExpectedContent) else item
-    return table.truth.get("rows", 0) >= _VERY_MANY_ROWS
+    return bool(table.truth.get("rows", 0) >= _VERY_MANY_ROWS)
 
 
 @cache
