@@ -20,7 +20,7 @@ def _case(mutation: Mutation) -> Any:
     return pytest.param(mutation, id=mutation.name.replace(" ", "-"), marks=marks)
 
 
-@pytest.mark.parametrize("mutation", map(_case, MUTATIONS))
+@pytest.mark.parametrize("mutation", [_case(mutation) for mutation in MUTATIONS])
 def test_a_planted_fault_is_found(template: Template, mutation: Mutation) -> None:
     with mutation.planted():
         assert any(_is_wrong(template, mutation, seed) for seed in range(mutation.seeds)), mutation.name
