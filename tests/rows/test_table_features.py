@@ -65,19 +65,34 @@ def test_mapped_columns_have_physical_names_and_ids(tmp_path: Path, mode: str) -
     assert all(_fields(file) == expected for file in _files(tmp_path))
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 def test_iceberg_compatible_files_have_partition_values_and_nested_ids(tmp_path: Path, version: int) -> None:
     rows = ROWS if version == 1 else ROWS.append_column("l", pa.array([[n] for n in range(10)]))
     base = _new(tmp_path, {f"delta.enableIcebergCompatV{version}": "true"}, rows, partition_by=["day"])
     assert base.column_mapping_mode == "name"
+    hidden = _hidden(base) if version == 3 else []
     slackwater.delete(tmp_path, "id = 3")
     for file in _files(tmp_path):
         table = pq.ParquetFile(file).read()
-        assert len(table.column_names) == len(rows.column_names)
-        if version == 2:
+        assert len([name for name in table.column_names if name not in hidden]) == len(rows.column_names)
+        if version >= 2:
             element = table.schema.field(table.column_names.index(_physical(base, "l"))).type.value_field
             assert element.metadata[b"PARQUET:field_id"]
     assert [row["day"] for row in _rows(tmp_path)] == ["a", "b", "a", *["a", "b"] * 3]
+
+
+def test_hidden_columns_of_row_tracking_have_the_field_ids_of_iceberg(tmp_path: Path) -> None:
+    base = _new(tmp_path, {"delta.enableIcebergCompatV3": "true"})
+    slackwater.delete(tmp_path, "id = 3")
+    (file,) = _files(tmp_path)
+    stored = pq.ParquetFile(file).schema_arrow
+    fields = [stored.field(name) for name in _hidden(base)]
+    assert [field.metadata[b"PARQUET:field_id"] for field in fields] == [b"2147483540", b"2147483539"]
+
+
+def _hidden(base: Snapshot) -> list[str]:
+    names = ("materializedRowIdColumnName", "materializedRowCommitVersionColumnName")
+    return [base.properties[f"delta.rowTracking.{name}"] for name in names]
 
 
 def _physical(base: Snapshot, name: str) -> str:
@@ -216,6 +231,7 @@ def test_schema_mode_merge_widens_columns_where_the_table_permits_it(tmp_path: P
         {**TRACKED, **FEED, **VECTORS},
         {"delta.columnMapping.mode": "id", **FEED},
         {"delta.enableIcebergCompatV2": "true"},
+        {"delta.enableIcebergCompatV3": "true"},
     ],
     ids=str,
 )

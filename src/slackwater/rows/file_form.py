@@ -29,11 +29,7 @@ from slackwater.protocol.features.column_mapping import NONE, field_id, physical
 from slackwater.protocol.features.identity_columns import identity_columns
 from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.properties.byte_sizes import size_in_bytes
-from slackwater.protocol.properties.properties import (
-    COMPRESSION_CODEC,
-    TARGET_FILE_SIZE,
-    WRITE_PARTITION_COLUMNS,
-)
+from slackwater.protocol.properties.properties import COMPRESSION_CODEC, TARGET_FILE_SIZE
 from slackwater.protocol.schema.arrow_schema import to_arrow_type
 from slackwater.protocol.schema.schema import (
     VOID,
@@ -94,9 +90,7 @@ class FileForm:
     @property
     def materializes(self) -> bool:
         """Return whether the files also store the partition columns."""
-        properties = self.configuration.properties
-        required = iceberg_compat.materializes_partition_values(self.configuration)
-        return required or properties.flag(WRITE_PARTITION_COLUMNS)
+        return iceberg_compat.materializes_partition_values(self.configuration)
 
     @cached_property
     def leaves(self) -> StatsLeaves:
@@ -117,13 +111,21 @@ class FileForm:
         return DEFAULT_FILE_BYTES if text is None else size_in_bytes(TARGET_FILE_SIZE, text)
 
     def file_format(self, hidden: Sequence[pa.Field] = ()) -> FileFormat:
-        """Return the format of files with the further columns `hidden`, for rows with display names."""
+        """Return the format of files with the further columns `hidden`, for rows with display names.
+
+        Hidden columns of row tracking get the field ids that the table requires.
+        """
         stored = [*self.data, *(self.partitioned if self.materializes else ())]
         columns = pa.schema([_stored_field(column, self.mode) for column in stored])
-        if iceberg_compat.active_version(self.configuration) == 2:
+        if iceberg_compat.needs_nested_ids(self.configuration):
             columns = with_ids(columns, self.schema, self.mode)
         codec = FileFormat.codec_of(self.configuration.properties.get(COMPRESSION_CODEC) or "snappy")
-        return FileFormat(pa.schema([*columns, *hidden]), (), self.partition_names, codec, 0, _FOOTER)
+        ids = iceberg_compat.hidden_field_ids(self.configuration)
+        further = [
+            field.with_metadata({FIELD_ID_KEY: str(ids[field.name])}) if field.name in ids else field
+            for field in hidden
+        ]
+        return FileFormat(pa.schema([*columns, *further]), (), self.partition_names, codec, 0, _FOOTER)
 
     def add_of(self, file: WrittenFile, data_change: bool = True) -> AddFile:
         """Return the `add` action of a written file, with statistics from its footer."""

@@ -135,9 +135,11 @@ class RowWriter:
     def _rewrite_spec(self, form: FileForm) -> RewriteSpec:
         """Return the columns to read, by their physical names, and the format of the new files."""
         names = self._kept_names
-        stored = form.file_format([pa.field(name, pa.int64()) for name in names])
+        hidden = [pa.field(name, pa.int64()) for name in names]
+        stored = form.file_format(hidden)
         columns = [_plain(column) for column in stored.columns]
-        read = [column for column in columns if column.name not in form.partition_names]
+        # Hidden columns match by name: files of other writers may lack the field ids.
+        read = [column for column in columns if column.name not in (*form.partition_names, *names)] + hidden
         constants = [pa.field(name, pa.int64()) for name in (_BASE, _VERSION) if names]
         if form.materializes:
             pairs = zip(form.partition_names, form.partitioned, strict=True)
