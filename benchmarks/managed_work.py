@@ -35,7 +35,7 @@ TABLE = "t"
 def make_table(root: Path, database: str | None = None) -> Path:
     """A lake at `root` with one table, without files; where the table is."""
     with LogLake.open(root, database) as lake:
-        lake.create_log(TABLE, METADATA["schemaString"], METADATA["partitionColumns"])
+        lake._create_log(TABLE, METADATA["schemaString"], METADATA["partitionColumns"])
     return root / TABLE
 
 

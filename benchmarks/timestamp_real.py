@@ -137,7 +137,7 @@ def real_runs(
     names = [f"t{number}" for number in range(workload.tables)]
     with LogLake.open(root) as lake:
         for name in names:
-            lake.create_log(name, METADATA["schemaString"], METADATA["partitionColumns"])
+            lake._create_log(name, METADATA["schemaString"], METADATA["partitionColumns"])
     sides = {
         str(number): partial(_run, root, names, setting, setting.workload(workload), seconds)
         for number, setting in enumerate(settings)

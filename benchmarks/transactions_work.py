@@ -36,7 +36,7 @@ Work = Callable[[LogLake, Actions, random.Random], int]
 def make_tables(lake: LogLake, names: tuple[str, ...] = TABLES) -> None:
     """Tables without files."""
     for name in names:
-        lake.create_log(name, METADATA["schemaString"], METADATA["partitionColumns"])
+        lake._create_log(name, METADATA["schemaString"], METADATA["partitionColumns"])
 
 
 def add(transaction: LogTransaction, name: str, action: Mapping[str, Any]) -> None:

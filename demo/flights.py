@@ -54,7 +54,8 @@ def main() -> None:
     console.rule("[bold]Done")
     where = TABLE.relative_to(DATA.parent)
     console.print(
-        f"The table is in {where}; look at it with: slackwater history {where}; slackwater lake tables {DATA.name}"
+        f"The table is in {where}; look at it with: slackwater --lake {DATA.name} history {where}; "
+        f"slackwater lake tables {DATA.name}"
     )
     spark.stop()
 

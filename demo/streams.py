@@ -21,10 +21,10 @@ def stream_flights(spark: SparkSession, flights: DataFrame, root: Path) -> None:
     arriving, checkpoints = root / "arriving", root / "checkpoints"
     day = flights.where("month = 1").select("day", "carrier", "flight", "dep_delay").coalesce(1)
     with slackwater.Lake.open(root, spark=spark) as lake:
-        lake.create_table("landed", day.schema)
-        lake.create_table("carriers", "carrier STRING, flights BIGINT", properties=_FEED)
-        lake.create_table("batches", "at TIMESTAMP, flights BIGINT")
-        lake.create_table("board", "carrier STRING, flights BIGINT")
+        lake.create_table("landed", day.schema, managed="catalogManaged")
+        lake.create_table("carriers", "carrier STRING, flights BIGINT", properties=_FEED, managed="catalogManaged")
+        lake.create_table("batches", "at TIMESTAMP, flights BIGINT", managed="catalogManaged")
+        lake.create_table("board", "carrier STRING, flights BIGINT", managed="catalogManaged")
         for number in range(1, _DAYS + 1):
             day.where(F.col("day") == number).write.mode("append").parquet(str(arriving))
             land(spark, lake, arriving, checkpoints)

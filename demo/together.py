@@ -18,8 +18,10 @@ def change_together(spark: SparkSession, root: Path, name: str) -> None:
     """A correction of flights, their summary and an audit row: all of it, or nothing, as of one instant."""
     console.print("\n[bold]11. Change several tables at once, as of one instant")
     with slackwater.Lake.open(root, spark=spark) as lake:
-        lake.create_table(SUMMARY, "month INT, day INT, flights BIGINT, delay DOUBLE, at TIMESTAMP")
-        lake.create_table(AUDIT, "at TIMESTAMP, what STRING, flights BIGINT")
+        lake.create_table(
+            SUMMARY, "month INT, day INT, flights BIGINT, delay DOUBLE, at TIMESTAMP", managed="catalogManaged"
+        )
+        lake.create_table(AUDIT, "at TIMESTAMP, what STRING, flights BIGINT", managed="catalogManaged")
         summarise(spark, lake, name, "the summary is made")
         first = lake.history(1).first()
         told = summarise(spark, lake, name, "flights without an airplane are taken out", "aircraft IS NULL")

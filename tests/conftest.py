@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import inspect
 import os
 import sys
 import tempfile
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import httpx
 import pytest
 
 from tests import java
@@ -27,6 +29,11 @@ if TYPE_CHECKING:
 # them apart. The JVM and the workers inherit it.
 os.environ["TZ"] = "Asia/Kathmandu"
 time.tzset()
+
+# Beside other parts of the suite a process can wait for its turn longer than httpx does (5 s), which says nothing of a
+# server: all calls of tests without a timeout of their own wait this long.
+_PATIENCE = inspect.signature(httpx.get).parameters["timeout"].default
+_PATIENCE.connect = _PATIENCE.read = _PATIENCE.write = _PATIENCE.pool = 60.0
 
 # Where there is room for the files of a whole run, databases of PostgreSQL too.
 _MEMORY = Path("/dev/shm")  # noqa: S108 - a file system, not a file

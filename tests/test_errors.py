@@ -126,6 +126,38 @@ def test_the_guide_says_of_each_error_and_warning_of_the_tree_what_to_do() -> No
     assert told == [kind.__name__ for kind in (*_tree(errors.SlackwaterError), *warnings)]
 
 
+RETRYABLE = {
+    "CommitOwnerUnavailable",
+    "StorageError",
+    "DeltaConcurrentModificationException",
+    "ConcurrentAppendException",
+    "ConcurrentDeleteReadException",
+    "ConcurrentDeleteDeleteException",
+    "ConcurrentTransactionException",
+    "ConcurrentWriteException",
+    "TimestampConflict",
+    "LockTimeout",
+    "DeadlockDetected",
+    "MetadataChangedException",
+    "ProtocolChangedException",
+    "CommitFailed",
+    "CommitOwnerBusy",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_every_error_says_whether_the_same_call_may_be_repeated(kind: type[errors.SlackwaterError]) -> None:
+    assert kind("no").retryable is (kind.__name__ in RETRYABLE)
+
+
+def test_the_guide_says_which_errors_may_be_repeated() -> None:
+    told = {row[1]: [] for row in _rows("Each error: what happened, what to do")}  # type: dict[str, list[str]]
+    for row in _rows("Each error: what happened, what to do"):
+        told[row[1]].append(re.findall("`([A-Za-z]+)`", row[0])[0])
+    assert set(told) == {"yes", "no", "–"}
+    assert set(told["yes"]) == RETRYABLE
+
+
 def _tree(kind: type[errors.SlackwaterError]) -> list[type[errors.SlackwaterError]]:
     """A class and those below it, in the order of the sources."""
     below = [child for child in KINDS if kind in child.__bases__]

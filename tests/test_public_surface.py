@@ -17,20 +17,25 @@ TABLES = Path(__file__).parent / "data" / "tables"
 def test_the_public_names_are_these() -> None:
     assert sorted(slackwater.__all__) == [
         "AddFile",
+        "CommitMetrics",
         "DeltaMergeBuilder",
         "DeltaOptimizeBuilder",
         "DeltaTable",
         "DeltaTableBuilder",
         "IdentityGenerator",
         "Lake",
+        "LogLake",
         "RemoveFile",
         "Snapshot",
         "Transaction",
         "__version__",
         "changes_by_key",
+        "commit_metrics",
         "delete",
         "enable",
         "errors",
+        "html_page",
+        "html_table",
         "install_delta_names",
         "refresh",
         "stream",
@@ -45,6 +50,7 @@ def test_the_public_methods_of_a_snapshot_are_these() -> None:
     assert names == {
         "checksum",
         "configuration",
+        "count",
         "domain_metadata",
         "files",
         "history",
@@ -54,6 +60,7 @@ def test_the_public_methods_of_a_snapshot_are_these() -> None:
         "protocol",
         "report",
         "schema",
+        "timestamp",
         "timestamp_ms",
         "to_arrow",
         "to_batches",
@@ -134,9 +141,9 @@ def _public(kind: type) -> set[str]:
 
 def test_the_public_methods_of_a_lake_are_these() -> None:
     names = "activity adopt as_of attach backfill clone close connect create_table detach history location open"
-    changed = "begin_clone begin_create drop_table release rename_table repair restore run"
-    of_the_log = "create_log owner recover_state snapshot table_at table_of"
-    assert _public(slackwater.Lake) == {*f"{names} {changed} table tables transaction {of_the_log}".split()}
+    changed = "drop_table maintain migrate release rename_table repair restore run"
+    of_the_log = "owner recover_state snapshot"
+    assert _public(slackwater.Lake) == {*f"{names} {changed} table table_names tables transaction {of_the_log}".split()}
 
 
 def test_the_public_methods_of_a_transaction_over_tables_are_these() -> None:

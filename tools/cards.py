@@ -49,8 +49,8 @@ def cards(root: Path) -> list[Markup]:
         ("customer", "string", {}),
         ("amount", "decimal(12,2)", {}),
     )
-    lake.create_log("orders", orders, ["day"], properties={"delta.constraints.positive": "amount > 0"})
-    lake.create_log("stock", schema(("sku", "string", {}), ("qty", "integer", {})))
+    lake._create_log("orders", orders, ["day"], properties={"delta.constraints.positive": "amount > 0"})
+    lake._create_log("stock", schema(("sku", "string", {}), ("qty", "integer", {})))
     for number in range(3):
         with lake.transaction() as tx:
             add(tx, "orders", f"2026-11-2{number}", 1204 * (number + 1))

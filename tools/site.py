@@ -1,4 +1,4 @@
-"""What MkDocs asks while it builds the site: diagrams as drawings, and that nothing is loaded from elsewhere."""
+"""Hooks of MkDocs: drawings of diagrams, the changelog as a page, and a check that nothing is loaded from elsewhere."""
 
 from __future__ import annotations
 
@@ -16,8 +16,13 @@ else:
 _LOADED = re.compile(r"""<(?:script|link|img|iframe|source)\b[^>]*?\b(?:src|href)=["']?(https?:)?//[^"'\s>]+""")
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Mermaid's text becomes its drawing, which `tools/diagrams.py` has made."""
+_CHANGELOG = Path(__file__).resolve().parents[1] / "CHANGELOG.md"
+
+
+def on_page_markdown(markdown: str, page: Any = None, **_: Any) -> str:
+    """Replace the text of Mermaid by its drawing, made by `tools/diagrams.py`, and the changelog's page by the file."""
+    if page is not None and page.file.src_uri == "changelog.md":
+        markdown = changelog()
 
     def drawing(found: re.Match[str]) -> str:
         path = DRAWN / f"{name_of(found[1])}.svg"
@@ -26,6 +31,11 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
         return f'<div class="diagram">\n{path.read_text(encoding="utf-8").strip()}\n</div>'
 
     return FENCE.sub(drawing, markdown)
+
+
+def changelog() -> str:
+    """Return the text of CHANGELOG.md, with links as seen from docs/."""
+    return _CHANGELOG.read_text(encoding="utf-8").replace("](docs/", "](")
 
 
 def on_post_build(config: Any, **_: Any) -> None:

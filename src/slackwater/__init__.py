@@ -9,9 +9,10 @@ df.write.format("delta").mode("append").save(path)
 slackwater.DeltaTable.forPath(spark, path).delete("day < '2020-01-01'")      # update, merge
 slackwater.DeltaTable.create(spark).location(path).addColumn("id", "BIGINT").execute()
 slackwater.stream(df).to(lake, {"orders": f, "totals": g})   # each micro-batch in all of the tables, or in none
-slackwater.Lake.open("/data/lake").table("flights")          # named tables, commits ratified by their owner
+slackwater.Lake.open("/data/lake")["flights"]                # named tables, commits ratified by their owner
 slackwater.Snapshot.load(path).files(where="month = 3")      # without Spark
 slackwater.Transaction(path)                                 # commits, without Spark
+slackwater.LogLake.open("/data/lake")["flights"]             # a lake without Spark
 slackwater.write(path, frame, mode="append")                 # pandas, Polars, Arrow, without Spark; also delete
 """
 
@@ -25,6 +26,9 @@ from slackwater.spark import exception_bases, missing_enable_hint
 from slackwater.version import __version__
 
 if TYPE_CHECKING:
+    from slackwater.html.components import table as html_table
+    from slackwater.html.page import page as html_page
+    from slackwater.lake.lake import LogLake
     from slackwater.protocol.actions.files import AddFile, RemoveFile
     from slackwater.rows.delete import delete
     from slackwater.rows.write import write
@@ -40,24 +44,30 @@ if TYPE_CHECKING:
     from slackwater.spark.streams.query_watcher import watch
     from slackwater.spark.table.builder import DeltaTableBuilder, IdentityGenerator
     from slackwater.spark.table.table import DeltaTable
+    from slackwater.transaction.observability.commit_metrics import CommitMetrics, commit_metrics
     from slackwater.transaction.table.public_transaction import Transaction
 
 __all__ = [
     "AddFile",
+    "CommitMetrics",
     "DeltaMergeBuilder",
     "DeltaOptimizeBuilder",
     "DeltaTable",
     "DeltaTableBuilder",
     "IdentityGenerator",
     "Lake",
+    "LogLake",
     "RemoveFile",
     "Snapshot",
     "Transaction",
     "__version__",
     "changes_by_key",
+    "commit_metrics",
     "delete",
     "enable",
     "errors",
+    "html_page",
+    "html_table",
     "install_delta_names",
     "refresh",
     "stream",
@@ -69,6 +79,8 @@ __all__ = [
 # write rows need neither. After a colon: the name in the module.
 _ON_DEMAND = {
     "AddFile": "slackwater.protocol.actions.files",
+    "CommitMetrics": "slackwater.transaction.observability.commit_metrics",
+    "commit_metrics": "slackwater.transaction.observability.commit_metrics",
     "RemoveFile": "slackwater.protocol.actions.files",
     "Snapshot": "slackwater.scan.snapshot:PublicSnapshot",
     "Transaction": "slackwater.transaction.table.public_transaction",
@@ -78,6 +90,9 @@ _ON_DEMAND = {
     "install_delta_names": "slackwater.spark.delta_import_shim",
     "refresh": "slackwater.spark.read.load",
     "Lake": "slackwater.spark.lake.lake",
+    "LogLake": "slackwater.lake.lake",
+    "html_page": "slackwater.html.page:page",
+    "html_table": "slackwater.html.components:table",
     "DeltaMergeBuilder": "slackwater.spark.dml.merge.builder",
     "DeltaOptimizeBuilder": "slackwater.spark.maintenance.builder",
     "DeltaTable": "slackwater.spark.table.table",

@@ -48,8 +48,8 @@
         │   └── CommitOwnerBusy       the commit owner takes no more just now: wait, then try again
         └── CommitUnknown             it may or may not have landed: read the log before trying again
 
-Attributes of `CommitError` and its children tell the caller what is possible: `retryable` (the same work may be retried
-on a fresh snapshot) and `conflict` (another writer committed first). Callers need not parse messages: `error_class` and
+Every error has the attribute `retryable`: the same work may be repeated, for a `CommitError` on a fresh snapshot. A
+`CommitError` also has `conflict`: another writer committed first. Callers need not parse messages: `error_class` and
 `sqlstate` of an error are the names used by delta-spark, if delta-spark has a name for it.
 """
 
@@ -63,7 +63,11 @@ class SlackwaterError(ClassifiedError):
 
     In a process with PySpark it is a PySparkException, and its children are also instances of the classes raised by
     delta-spark, such as AnalysisException: see docs/errors.md.
+
+    `retryable`: the same call may succeed if it is repeated, without a change of arguments, table or server.
     """
+
+    retryable: bool = False
 
 
 class TableNotFound(SlackwaterError):
@@ -192,19 +196,26 @@ class CommitOwnerUnavailable(SlackwaterError):
     `changed_nothing`: the request certainly changed nothing.
     """
 
+    retryable = True
     changed_nothing: bool = False
 
 
 class StorageError(SlackwaterError):
     """The object store rejected the request or failed during the request."""
 
+    retryable = True
+
 
 class ObjectNotFound(StorageError):
     """No object exists at the path."""
 
+    retryable = False
+
 
 class ObjectExists(StorageError):
     """An object exists at the path already, and was not overwritten."""
+
+    retryable = False
 
 
 class StorageRefused(StorageError):
@@ -213,6 +224,7 @@ class StorageRefused(StorageError):
     `knows_no_condition`: the store supports puts, but no conditional puts.
     """
 
+    retryable = False
     knows_no_condition: bool = False
 
 
@@ -222,7 +234,6 @@ class CommitError(SlackwaterError):
     `retryable`: the same work may be retried on a fresh snapshot. `conflict`: another writer committed first.
     """
 
-    retryable: bool = False
     conflict: bool = False
 
 

@@ -13,8 +13,9 @@ from slackwater.errors import InvalidArgument
 EXTRAS = {
     "cli": ("typer", "rich"),
     "lake": ("sqlalchemy", "alembic", "httpx", "pydantic"),
+    "spark": ("pyspark", "pandas"),
     "stores": ("obstore",),
-    "server": ("fastapi", "uvicorn", "prometheus_client", "sqlalchemy", "alembic", "httpx", "pydantic"),
+    "server": ("fastapi", "uvicorn", "prometheus_client", "jwt", "sqlalchemy", "alembic", "httpx", "pydantic"),
 }
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.scale.__main__ import lines
+from benchmarks.scale.growth import line, measured
+from benchmarks.scale.growth_cases import CASES
 from benchmarks.scale.tables import FILES_PER_DAY, ROWS, many_files
 from slackwater import Snapshot
 
@@ -32,3 +34,23 @@ def test_lines_compare_sizes_and_engines() -> None:
     assert lines(10, ours, {"error": "out of memory"}, None)[0].endswith("delta-spark: error")
     with pytest.raises(ValueError, match="the answers differ"):
         lines(10, ours, theirs | {"answers": {"load": 1}}, None)
+
+
+def test_a_line_of_growth_compares_with_the_size_before() -> None:
+    before = {"all": 2.0, "peak of Python": 100.0}
+    assert line("locks", 10_000, {"all": 3.0, "peak of Python": 150.0}, before) == (
+        "locks              10,000 locks              all 3 s (1.50 x), peak of Python 150 MB (1.50 x)"
+    )
+    assert line("locks", 10, {"error": "out of memory"}, before).endswith("error: out of memory")
+
+
+@pytest.mark.parametrize("name", ["locks", "tables", "owner-commits", "change-feed", "micro-batches"])
+def test_a_growth_case_runs_in_a_process_of_its_own(name: str) -> None:
+    found = measured(name, 22)
+    assert "error" not in found, found
+    assert found["peak of Python"] > 0
+    assert all(value >= 0 for value in found.values())
+
+
+def test_each_growth_case_has_two_sizes_ten_times_apart() -> None:
+    assert {case.sizes[1] / case.sizes[0] for case in CASES.values()} == {10.0}

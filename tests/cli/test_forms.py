@@ -51,7 +51,7 @@ def table(tmp_path: Path) -> str:
 def lake(tmp_path: Path) -> str:
     with LogLake.open(tmp_path / "lake") as opened:
         for name in ("a", "b"):
-            opened.create_log(name, StructType((StructField("id", LONG),)))
+            opened._create_log(name, StructType((StructField("id", LONG),)))
     return str(tmp_path / "lake")
 
 
@@ -78,6 +78,7 @@ def test_what_is_done_to_a_table_is_told_to_machines(table: str, command: tuple[
     [
         (("lake", "create", "{lake}", "--if-not-exists"), "location"),
         (("lake", "rename", "{lake}", "b", "c"), "table"),
+        (("lake", "migrate", "{lake}", "b"), "table"),
         (("lake", "release", "{lake}", "a"), "table"),
         (("lake", "drop", "{lake}", "a", "--yes"), "table"),
         (("lake", "adopt", "{lake}", "t", "{lake}/../t"), "table"),

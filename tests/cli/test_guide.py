@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import signal
 import socket
@@ -14,19 +13,14 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import typer.main
 
 from slackwater.cli.main import app
-from slackwater.protocol.actions.files import AddFile
-from slackwater.scan.snapshot import Snapshot
 from tests.cli.commands import run
 from tests.owner.served.certificates import self_signed
-from tests.stores.documents import blocks
+from tests.stores.documents import blocks, run_document
 from tests.streams.checkpoints import copied
-from tests.transaction.tables import START_MS, append, table
 
 GUIDE = "docs/guides/terminal.md"
 PROGRAM = [sys.executable, "-m", "slackwater"]
@@ -54,14 +48,15 @@ def test_every_command_stands_in_the_guide() -> None:
 
 
 def test_every_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _make_places(tmp_path)
-    told = datetime.now(timezone.utc).isoformat()
+    monkeypatch.chdir(tmp_path)
+    run_document(GUIDE, {}, {})
+    _make_places(tmp_path / "work")
     port = _free_port()
     monkeypatch.setattr("slackwater.cli.common.watch.time.sleep", _enough)
     with ExitStack() as servers:
         for line in example_lines():
             program, *arguments = shlex.split(
-                line.replace("/data/", f"{tmp_path}/").replace("2026-11-21T10:00:00Z", told).replace("8443", str(port))
+                line.replace("$(date -u +%FT%TZ)", datetime.now(timezone.utc).isoformat()).replace("8443", str(port))
             )
             assert program == "slackwater"
             if arguments[0] == "serve":
@@ -74,16 +69,6 @@ def test_every_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def _make_places(root: Path) -> None:
-    flights = root / "flights"
-    snapshot = table({"month": "integer", "carrier": "string"}, path=flights)
-    for month in (3, 12):
-        name = f"part-{month}.parquet"
-        pq.write_table(pa.table({"month": pa.array([month], pa.int32()), "carrier": ["AA"]}), flights / name)
-        stats = {"numRecords": 1, "minValues": {"month": month}, "maxValues": {"month": month}}
-        size = (flights / name).stat().st_size
-        append(Snapshot.open(snapshot.store), AddFile(name, {}, size, START_MS, True, json.dumps(stats)))
-    (root / "parquet" / "day=2026-11-22").mkdir(parents=True)
-    pq.write_table(pa.table({"id": [1]}), root / "parquet" / "day=2026-11-22" / "a.parquet")
     copied("ours", root / "copied").rename(root / "query")
     for made, name in zip(self_signed(root), ("cert.pem", "key.pem"), strict=True):
         assert Path(made).name == name

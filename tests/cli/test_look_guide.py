@@ -1,4 +1,4 @@
-"""The lines of the guide to looking at tables and lakes, as they stand but for places."""
+"""The lines of the guide to looking at tables and lakes, as they stand."""
 
 from __future__ import annotations
 
@@ -7,21 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.lake.lake import LogLake
 from tests.cli.commands import run
-from tests.stores.documents import blocks
-from tests.transaction.tables import schema
+from tests.stores.documents import blocks, run_document
+
+GUIDE = "docs/guides/look.md"
 
 
-def test_the_commands_of_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with LogLake.open(tmp_path / "lake") as lake:
-        for name in ("orders", "stock"):
-            lake.create_log(name, schema({"sku": "string", "qty": "integer"}))
-            lake.backfill(name)
+def test_the_lines_of_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (block,) = blocks("docs/guides/look.md", "console")
-    for line in block.replace("/data/", f"{tmp_path}/").splitlines():
+    run_document(GUIDE, {}, {})
+    (block,) = blocks(GUIDE, "console")
+    for line in block.splitlines():
         program, *arguments = shlex.split(line)
         result = run(*arguments)
         assert (program, result.exit_code) == ("slackwater", 0), (line, result.output)
-    assert {path.name for path in tmp_path.iterdir()} == {"lake", "lake.html", "orders.svg", "layout.html"}
+    assert {path.name for path in Path("work").iterdir()} == {"lake", "lake.html", "orders.svg", "layout.html"}

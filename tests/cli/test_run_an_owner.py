@@ -14,8 +14,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from slackwater.owner.served.access.audit_trail import AuditTrail
 from slackwater.owner.served.app import create_app
+from slackwater.scan.snapshot import Snapshot
 from tests.contract.postgres import shared_server
+from tests.owner.served.access.provider import Provider
 from tests.owner.served.memory_owner import MemoryOwner
 from tests.owner.served.serving import AppClient, taken
 from tests.ports import free_port
@@ -29,7 +32,7 @@ import os
 from slackwater.lake.lake import LogLake
 from slackwater.protocol.schema.schema import LONG, StructField, StructType
 with LogLake.open("lake", database=os.environ["SLACKWATER_DATABASE"]) as lake:
-    lake.create_log("orders", StructType((StructField("id", LONG),)))
+    lake._create_log("orders", StructType((StructField("id", LONG),)))
 """
 _METRIC = re.compile(r"\bslackwater_[a-z_]+\b")
 
@@ -49,25 +52,32 @@ def _shell(lines: list[str], where: Path, **environment: str) -> str:
 
 def test_an_owner_is_run_with_tls_by_an_own_authority_and_tokens(tmp_path: Path) -> None:
     on_one_machine = [block for block in blocks(PAGE, "sh") if "psql" not in block and "backup" not in block]
-    assert len(on_one_machine) == 5
+    assert len(on_one_machine) == 7
     end = next(index for index, block in enumerate(on_one_machine) if block.startswith("kill"))
+    Provider(tmp_path / "jwks.json").publish(first="ES256")
     python = "".join(f"python - <<'END'\n{block}END\n" for block in blocks(PAGE))
     lines = [*on_one_machine[:end], python, *on_one_machine[end:]]
-    printed = _shell([line.replace("8443", str(_free_port_once(tmp_path))) for line in lines], tmp_path)
+    printed = _shell([_on_free_ports(line, tmp_path) for line in lines], tmp_path)
     assert '"status":"ok"' in printed
     assert "[]" in printed.splitlines()
     log = [json.loads(line) for line in (tmp_path / "owner.log").read_text().splitlines() if line.startswith("{")]
     callers = {line["caller"] for line in log if line["event"] == "request" and line["status"] == 200}
-    assert callers == {None, "operator"}
+    assert callers == {None, "operator", "sales"}
+    assert Snapshot.load(tmp_path / "audit").to_arrow()["caller"].to_pylist() == ["sales"]
+    assert re.search(r"sales +GET +/v1/tables +200", printed)
     assert [line["event"] for line in log][-1] == "closing the owner"
+    assert "staging.*:commit" in printed
     assert (tmp_path / "loader.token").stat().st_mode & 0o077 == 0
 
 
-_ports: dict[Path, int] = {}
+_ports: dict[tuple[Path, str], int] = {}
 
 
-def _free_port_once(of: Path) -> int:
-    return _ports.setdefault(of, free_port())
+def _on_free_ports(line: str, of: Path) -> str:
+    for port in ("8443", "8444"):
+        if port in line:
+            line = line.replace(port, str(_ports.setdefault((of, port), free_port())))
+    return line
 
 
 def test_an_owner_on_postgresql_is_made_backed_up_and_restored(tmp_path: Path) -> None:
@@ -139,8 +149,10 @@ def exposed() -> set[str]:
     """The names of what an owner with a table, a request and a commit exposes."""
     owner = MemoryOwner()
     taken(owner)
-    client = AppClient(create_app(owner, None))
+    trail = AuditTrail(lambda _: None)
+    client = AppClient(create_app(owner, None, audit=trail))
     client.get("/v1/tables")
+    trail.close()
     return set(re.findall(r"^(slackwater_\w+)", client.get("/metrics").text, re.MULTILINE))
 
 

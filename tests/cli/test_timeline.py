@@ -3,6 +3,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
+
 from slackwater.lake.lake import LogLake
 from tests.cli.commands import STAMPED, document, error, lines, run, usage_error
 from tests.transaction.tables import schema
@@ -39,14 +41,36 @@ def test_a_period_is_from_one_moment_to_another() -> None:
 def test_a_lake_is_told_by_its_database(tmp_path: Path) -> None:
     with LogLake.open(tmp_path / "lake") as lake:
         for name in ("orders", "stock"):
-            lake.create_log(name, schema({"id": "long"}))
+            lake._create_log(name, schema({"id": "long"}))
     found = json.loads("\n".join(lines("timeline", str(tmp_path / "lake"), "--json")))
     assert found["tables"] == ["orders", "stock"]
     assert found["location"] == str(tmp_path / "lake")
 
 
+def test_a_timeline_is_text_where_no_file_is_named(tmp_path: Path) -> None:
+    head, *rows = lines("timeline", STAMPED)
+    assert head.split() == ["timestamp", "(UTC)", "table", "version", "operation", "rows", "files"]
+    assert [row.split()[3:5] for row in rows] == [["3", "UPDATE"], ["2", "DELETE"], ["1", "WRITE"], ["0", "CREATE"]]
+    result = run("timeline", STAMPED, "--limit", "1")
+    assert result.stderr == "there are more commits: --limit, --since and --until choose them\n"
+    assert len(result.stdout.splitlines()) == 2
+
+
+def test_lanes_show_which_tables_changed_together(tmp_path: Path) -> None:
+    with LogLake.open(tmp_path / "lake") as lake:
+        for name in ("a", "b", "c"):
+            lake.create_table(name, "id BIGINT")
+        with lake.transaction() as tx:
+            for name in ("a", "c"):
+                tx.table(name).append(pa.table({"id": [1, 2]}))
+    _, *rows = lines("timeline", str(tmp_path / "lake"))
+    assert [row[25:].split(maxsplit=4)[:4] for row in rows[:1]] == [["●─┼─●", "a", "1", "WRITE"]]
+    assert rows[1].split()[:6] == ["│", "│", "│", "c", "1", "WRITE"]
+    assert [row.split()[2:6] for row in rows[2:]] == [["│", "│", "●", "c"], ["│", "●", "│", "b"], ["●", "│", "│", "a"]]
+    assert "+2" in rows[0]
+
+
 def test_what_is_missing_or_wrong_is_one_sentence(tmp_path: Path) -> None:
-    assert "--out timeline.html, or --json" in usage_error("timeline", STAMPED)
     assert "end with one of .html, .svg, .png" in usage_error("timeline", STAMPED, "--out", "x.pdf")
     assert "--since" in usage_error("timeline", STAMPED, "--json", "--since", "noon")
     assert "is not a Delta table" in error("timeline", str(tmp_path), "--out", str(tmp_path / "x.svg"))

@@ -5,22 +5,30 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import pytest
 
 from slackwater import errors
-from slackwater.errors import UnsupportedFeature
+from slackwater.errors import CommitOwnerRequired, UnsupportedFeature
 from slackwater.log.files.file_actions import unique_ids
 from slackwater.log.snapshot import LogSnapshot
+from slackwater.log.table import Table
+from slackwater.owner.api.commits import Commit, GetCommitsResponse
+from slackwater.owner.api.owner_registry import OwnedTable, attach, detach
+from slackwater.owner.api.staged_files import staged_files
 from slackwater.protocol.schema.schema import ArrayType, DataType, MapType, StructType
+from slackwater.storage.open import open_store
+from slackwater.storage.store import ObjectStore
 
 from .golden import EXPECTATIONS, ExpectedContent, GoldenTable, each, expected_contents, tables
 
 _REFUSED: Mapping[str, Mapping[str, str]] = EXPECTATIONS["refused"]
 _OTHER_FILES: Mapping[str, Mapping[str, Any]] = EXPECTATIONS["live_files_unlike_the_index"]
-_WITH_LOG = [t for t in tables() if t.id not in _REFUSED and not t.foreign_features]
+_IN_CATALOG = [t for t in tables() if t.validity == "needs-catalog"]
+_WITH_LOG = [t for t in tables() if t.id not in _REFUSED and not t.foreign_features and t not in _IN_CATALOG]
 _COUNTED = [t for t in _WITH_LOG if t.truth and not t.record["features"].get("add_without_stats")]
 
 
@@ -90,13 +98,53 @@ def test_features_outside_the_documents_are_refused_by_name(table: GoldenTable) 
     assert sorted(named.removeprefix("s").strip().split(", ")) == sorted(table.foreign_features)
 
 
+@pytest.mark.parametrize("table", each(_IN_CATALOG))
+def test_a_table_of_a_catalog_is_refused_without_it_and_read_as_far_as_it_is_published(table: GoldenTable) -> None:
+    with pytest.raises(CommitOwnerRequired, match=r"catalogManaged: only (the catalog of the table|its catalog)"):
+        LogSnapshot.load(table.root)
+    published = LogSnapshot.load(table.root, published_only=True)
+    assert published.version == table.record["latest_version"]
+    assert len(published.live_files(["path"])) == table.record["active_files"]
+    assert _active_set_sha256(published) == table.record["active_set_sha256"]
+
+
+class _Catalog:
+    """A catalog that ratified every staged commit of one table, and answers as a commit owner."""
+
+    owner_id = "a catalog"
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._commits = [
+            Commit(staged.file.version, staged.file_name, staged.meta.modified_ms, staged.meta.size_bytes)
+            for staged in staged_files(store)
+        ]
+
+    def get_commits(self, table_id: str, start: int, end: int = -1, with_data: bool = False) -> GetCommitsResponse:
+        found = [commit for commit in self._commits if commit.version >= start]
+        return GetCommitsResponse(found, self._commits[-1].version)
+
+
+@pytest.mark.parametrize("table", each(t for t in _IN_CATALOG if t.record["staged_commits"]))
+def test_a_table_of_a_catalog_is_read_through_a_registered_catalog(table: GoldenTable) -> None:
+    store = open_store(table.root)
+    catalog: Any = _Catalog(store)
+    attach(catalog)
+    try:
+        snapshot = LogSnapshot.open(Table(store, OwnedTable(catalog, "t")))
+        assert snapshot.version == table.record["staged_commits"]
+        added = snapshot.live_files(["path"])["path"].to_pylist()
+        assert sorted(path.split("/")[0] for path in added) == ["part1=0", "part1=1"]
+        assert all((Path(table.root) / path).exists() for path in added)
+    finally:
+        detach(catalog)
+
+
 def test_every_invalid_table_has_its_refusal_and_every_expectation_its_table() -> None:
     by_id = {table.id: table for table in tables()}
     invalid = {table.id for table in tables() if table.validity == "invalid"}
     assert invalid <= set(_REFUSED)
     contradicted = {name for name in _REFUSED if "the log 0" in _REFUSED[name]["message"]}
     assert {by_id[name].validity for name in set(_REFUSED) - invalid - contradicted} == {"ambiguous"}
-    assert {t.id for t in tables() if t.validity == "needs-catalog"} <= {t.id for t in tables() if t.foreign_features}
     assert {*_REFUSED, *_OTHER_FILES} <= set(by_id)
     used = {feature for table in tables() for feature in table.foreign_features}
     assert used == set(EXPECTATIONS["features_outside_the_documents"])

@@ -1,4 +1,7 @@
-"""A commit owner in each way that there is one, on SQLite and PostgreSQL, embedded and over HTTP; and tables for it."""
+"""A commit owner in each way that there is one, on SQLite and PostgreSQL, embedded and over HTTP; and tables for it.
+
+The tables are managed in one of the two forms: managedCommit or catalogManaged.
+"""
 
 from __future__ import annotations
 
@@ -20,22 +23,27 @@ import orjson
 
 from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.owner.api.commits import CommitConflict, CommitRequest, CommitResponse, OwnershipProposal
+from slackwater.owner.api.staged_files import staged_files
 from slackwater.owner.database.database import Database
 from slackwater.owner.embedded import EmbeddedOwner
 from slackwater.owner.served.client.deadline import ClientClock
 from slackwater.owner.served.client.http_owner import HttpOwner
 from slackwater.owner.state.clock import OwnerClock
+from slackwater.owner.state.table_form import form_of_commit
 from slackwater.owner.state.table_stores import TableStores
-from slackwater.protocol.actions.file_names import COMMITS_DIRECTORY, commit_path, staged_path
+from slackwater.protocol.actions.file_names import commit_path, staged_path
+from slackwater.protocol.features.managed_commits import CATALOG_MANAGED, FORMS, MANAGED_COMMIT, ManagedForm
 from slackwater.storage.open import open_store
 from slackwater.storage.store import ChunkedBytes, ObjectStore
 from tests.contract.postgres import shared_server
 from tests.owner.served.serving import served
 
 DATABASES = ("sqlite", "postgres")
-COMBINATIONS = tuple(f"{database}-{access}" for database in DATABASES for access in ("embedded", "http"))
-# Each database and each access once: which of the two is below tells nothing to the other.
-SHORT_COMBINATIONS = ("sqlite-http", "postgres-embedded")
+COMBINATIONS = tuple(
+    f"{database}-{access}-{form.feature}" for database in DATABASES for access in ("embedded", "http") for form in FORMS
+)
+# Each database, each access and each form once: which of them is below tells nothing to the others.
+SHORT_COMBINATIONS = ("sqlite-http-managedCommit", "postgres-embedded-catalogManaged")
 START_MS = 1_700_000_000_000
 SCHEMA = '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}}]}'
 PATIENCE_S = 30.0
@@ -104,6 +112,7 @@ class OwnedLake:
     root: Path
     database: str
     combination: str
+    form: ManagedForm = MANAGED_COMMIT
     _stack: ExitStack = field(default_factory=ExitStack)
 
     def embedded(
@@ -122,7 +131,7 @@ class OwnedLake:
     def owner(self, **settings: Any) -> CommitOwner:
         """The owner as its clients have it, with the settings of `embedded`."""
         owner = self.embedded(**settings)
-        if not self.combination.endswith("-http"):
+        if "-http" not in self.combination:
             return owner
         url = self._stack.enter_context(served(owner))
         client = HttpOwner(url, clock=hasty_clock())
@@ -143,7 +152,8 @@ def new_lake(root: Path, combination: str) -> OwnedLake:
     is_postgres = combination.startswith("postgres")
     database = shared_server().new_database() if is_postgres else f"sqlite:////{root.as_posix().strip('/')}/owner.db"
     (root / "lake").mkdir()
-    return OwnedLake(root / "lake", database, combination)
+    form = CATALOG_MANAGED if combination.endswith(CATALOG_MANAGED.feature) else MANAGED_COMMIT
+    return OwnedLake(root / "lake", database, combination, form)
 
 
 @dataclass
@@ -154,6 +164,16 @@ class Table:
     table_id: str
     name: str
     store: ObjectStore
+    form: ManagedForm = MANAGED_COMMIT
+
+    @property
+    def protocol(self) -> dict[str, Any]:
+        """The node of the table's `protocol` action."""
+        return protocol(self.form)
+
+    def metadata(self, **properties: str) -> dict[str, Any]:
+        """The node of a `metaData` action of the table."""
+        return metadata(self.table_id, self.form, **properties)
 
     def request(self, version: int, *actions: Action, **fields: Any) -> CommitRequest:
         """A commit of `actions`, by default one that may not move."""
@@ -187,8 +207,7 @@ class Table:
 
     def staged(self) -> list[str]:
         """The names of the staged files."""
-        found = self.store.list_from(f"_delta_log/{COMMITS_DIRECTORY}")
-        return [meta.path.rpartition("/")[2] for meta in found]
+        return [staged.file_name for staged in staged_files(self.store)]
 
     def content(self, response: CommitResponse) -> bytes:
         """The staged file of a commit."""
@@ -216,8 +235,8 @@ def proposal(
     name, table_id, commit_id = name or new_name(), table_id or new_id(), new_id()
     actions: list[dict[str, Any]] = [
         {"commitInfo": {"txnId": commit_id, "operation": "CREATE TABLE" if version == 0 else "ADOPT TABLE"}},
-        {"protocol": PROTOCOL},
-        {"metaData": metadata(table_id)},
+        {"protocol": protocol(lake.form)},
+        {"metaData": metadata(table_id, lake.form)},
     ]
     place = location or (lake.root / name).as_uri()
     previous_ms = None if version == 0 else previous_timestamp_ms
@@ -237,7 +256,8 @@ def taken(owner: CommitOwner, asked: OwnershipProposal) -> Table:
 
 def table_of(owner: CommitOwner, asked: OwnershipProposal) -> Table:
     """The table that `asked` is about, whether it is the owner's or not."""
-    return Table(owner, asked.table_id, asked.name, open_store(asked.location))
+    form = form_of_commit(asked.actions) or MANAGED_COMMIT
+    return Table(owner, asked.table_id, asked.name, open_store(asked.location), form)
 
 
 def filesystem_table(lake: OwnedLake, versions: int = 3) -> ObjectStore:
@@ -255,15 +275,17 @@ def write_version(store: ObjectStore, version: int, *actions: Action) -> None:
     store.put_if_absent(commit_path(version), b"".join(orjson.dumps(action) + b"\n" for action in actions))
 
 
-def metadata(table_id: str | None, **properties: str) -> dict[str, Any]:
+def metadata(table_id: str | None, form: ManagedForm = MANAGED_COMMIT, **properties: str) -> dict[str, Any]:
     """The node of a `metaData` action, with an owner of this package where there is a `table_id`."""
     own = {
         "delta.enableInCommitTimestamps": "true",
-        "delta.managedCommit.commitOwner": "slackwater",
-        "delta.managedCommit.commitOwnerConf": orjson.dumps(
+        form.owner_property: "slackwater",
+        form.conf_property: orjson.dumps(
             {"tableId": table_id, "endpoint": "https://lake.example.com", "name": "of the owner"}
         ).decode(),
     }
+    if form.id_property is not None:
+        own[form.id_property] = str(table_id)
     return {
         "id": table_id or new_id(),
         "format": {"provider": "parquet", "options": {}},
@@ -279,6 +301,14 @@ PROTOCOL = {
     "minWriterVersion": 7,
     "writerFeatures": ["inCommitTimestamp", "managedCommit", "rowTracking", "domainMetadata"],
 }
+
+
+def protocol(form: ManagedForm) -> dict[str, Any]:
+    """The node of the `protocol` action of a table of this form."""
+    if not form.is_reader_feature:
+        return PROTOCOL
+    features = [form.feature if name == MANAGED_COMMIT.feature else name for name in PROTOCOL["writerFeatures"]]  # type: ignore[attr-defined]
+    return {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": [form.feature], "writerFeatures": features}
 
 
 def added(**more: Any) -> dict[str, Any]:
@@ -302,8 +332,8 @@ def with_row_ids(version: int, mark: int, *rows: int) -> list[dict[str, Any]]:
 def releasing(table: Table, version: int, **fields: Any) -> CommitRequest:
     """The commit that hands the table back."""
     features = [name for name in PROTOCOL["writerFeatures"] if name != "managedCommit"]  # type: ignore[attr-defined]
-    protocol = {"protocol": {**PROTOCOL, "writerFeatures": features}}
-    return table.request(version, protocol, {"metaData": metadata(None)}, **fields)
+    released = {"protocol": {**PROTOCOL, "writerFeatures": features}}
+    return table.request(version, released, {"metaData": metadata(None)}, **fields)
 
 
 def landed(outcome: CommitResponse | CommitConflict) -> CommitResponse:

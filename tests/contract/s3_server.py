@@ -25,8 +25,8 @@ server.serve_forever()
 
 
 @contextlib.contextmanager
-def s3_server(page: int = 1_000) -> Iterator[dict[str, str]]:
-    """The storage options of a server that has the bucket BUCKET, and lists so many objects at a time."""
+def s3_server(page: int = 1_000, bucket: str = BUCKET) -> Iterator[dict[str, str]]:
+    """Start a server with a bucket, and yield its storage options. `page`: objects in one response of a listing."""
     environment = {**os.environ, "MOTO_S3_DEFAULT_MAX_KEYS": str(page)}
     with subprocess.Popen(
         [sys.executable, "-c", _SERVER], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
@@ -34,7 +34,7 @@ def s3_server(page: int = 1_000) -> Iterator[dict[str, str]]:
         try:
             assert server.stdout is not None
             endpoint = f"http://127.0.0.1:{int(server.stdout.readline())}"
-            request = urllib.request.Request(f"{endpoint}/{BUCKET}", method="PUT")  # noqa: S310 - our own server
+            request = urllib.request.Request(f"{endpoint}/{bucket}", method="PUT")  # noqa: S310 - our own server
             with urllib.request.urlopen(request) as answer:  # noqa: S310
                 assert answer.status == 200
             yield _options(endpoint)

@@ -11,6 +11,7 @@ import pytest
 from slackwater.errors import InvalidArgument, LockTimeout
 from slackwater.owner.api.granules import granule
 from slackwater.owner.api.monitoring import MOST_COMMITS, OpenTransaction, TransactionPhase
+from slackwater.protocol.actions.file_names import staged_path
 from tests.contract.owners import PATIENCE_S, OwnedLake, new_id
 from tests.contract.test_transactions import Shelf
 from tests.contract.transactions import Txn
@@ -158,6 +159,6 @@ def test_what_a_commit_says_of_itself_is_told_and_what_is_no_text_is_not(shelf: 
 
 def test_a_commit_whose_file_is_away_is_told_without_what_it_says(shelf: Shelf) -> None:
     landed = shelf.a.commit(1)
-    shelf.a.store.delete([f"_delta_log/_commits/{landed.commit.file_name}"])
+    shelf.a.store.delete([staged_path(landed.commit.file_name)])
     found = shelf.owner.recent_commits(1)[0]
     assert (found.table, found.version, found.operation) == (shelf.a.name, 1, None)

@@ -19,7 +19,7 @@ from slackwater.errors import (
 )
 from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.owner.api.commits import CommitConflict, CommitResponse
-from slackwater.protocol.actions.file_names import LogFileKind, commit_path, parse_log_file
+from slackwater.protocol.actions.file_names import LogFileKind, commit_path, parse_log_file, staged_path
 from slackwater.storage.open import open_store
 from tests.contract.owners import (
     FakeClock,
@@ -112,7 +112,7 @@ def test_a_commit_says_what_its_file_holds(table: Table) -> None:
     action = added(stats='{"numRecords":1,"minValues":{"id":-9223372036854775808}}')
     request = replace(table.request(1, action, commit_id=commit_id), actions=[odd, action])
     commit = landed(table.owner.commit(request)).commit
-    data = table.store.read(f"_delta_log/_commits/{commit.file_name}")
+    data = table.store.read(staged_path(commit.file_name))
     assert commit.data in (data, None)
     assert commit.size_bytes == len(data)
     info, *rest = actions_in(data)
@@ -124,8 +124,10 @@ def test_a_commit_says_what_its_file_holds(table: Table) -> None:
 def test_a_commit_is_staged_under_its_version_and_a_uuid_of_its_own(table: Table) -> None:
     names = [response.commit.file_name for response in table.commits(3)]
     assert set(names) <= set(table.staged())
-    assert [name[:20] for name in names] == [f"{version:020d}" for version in (1, 2, 3)]
-    files = [parse_log_file(f"_commits/{name}") for name in names]
+    paths = [staged_path(name) for name in names]
+    directory = f"_delta_log/{table.form.directory}"
+    assert [path[:-42] for path in paths] == [f"{directory}/{version:020d}" for version in (1, 2, 3)]
+    files = [parse_log_file(path.removeprefix("_delta_log/")) for path in paths]
     assert [file and (file.kind, file.version) for file in files] == [
         (LogFileKind.STAGED_COMMIT, version) for version in (1, 2, 3)
     ]
@@ -381,8 +383,8 @@ def test_a_backfill_that_failed_is_tried_again(lake: OwnedLake, monkeypatch: pyt
 def test_readers_get_contents_also_where_the_staged_file_is_gone(table: Table) -> None:
     response = table.commits(1)[0]
     data = table.content(response)
-    table.store.copy_if_absent(f"_delta_log/_commits/{response.commit.file_name}", commit_path(1))
-    table.store.delete([f"_delta_log/_commits/{response.commit.file_name}"])
+    table.store.copy_if_absent(staged_path(response.commit.file_name), commit_path(1))
+    table.store.delete([staged_path(response.commit.file_name)])
     assert [c.data for c in table.owner.get_commits(table.table_id, 1, with_data=True).commits] == [data]
     assert table.owner.backfill_to_version(table.table_id) == 1
 

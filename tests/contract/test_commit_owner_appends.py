@@ -13,7 +13,6 @@ from slackwater.errors import ProtocolChangedException
 from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.owner.api.commits import CommitConflict, CommitResponse
 from tests.contract.owners import (
-    PROTOCOL,
     OwnedLake,
     Table,
     actions_in,
@@ -23,7 +22,6 @@ from tests.contract.owners import (
     filesystem_table,
     info_in,
     landed,
-    metadata,
     proposal,
     releasing,
     taken,
@@ -49,7 +47,7 @@ def test_a_blind_append_moves_behind_what_others_committed(table: Table) -> None
     request = table.append(1)
     response = landed(table.owner.commit(request))
     assert (response.commit.version, response.latest_version) == (4, 4)
-    assert response.commit.file_name.startswith(f"{4:020d}.")
+    assert f"{4:020d}." in response.commit.file_name
     info, action = actions_in(table.content(response))
     assert action == request.actions[1]
     assert info["commitInfo"]["inCommitTimestamp"] == response.commit.timestamp_ms
@@ -117,7 +115,7 @@ def _require_row_ids(table: Table) -> None:
 @pytest.mark.parametrize("change", ["metaData", "protocol"])
 def test_no_append_moves_across_a_change_of_the_table(table: Table, change: str) -> None:
     table.commit(1)
-    node: Any = PROTOCOL if change == "protocol" else metadata(table.table_id, owner="me")
+    node: Any = table.protocol if change == "protocol" else table.metadata(owner="me")
     table.commit(2, {change: node})
     table.commit(3)
     for version in (1, 2):
@@ -139,7 +137,7 @@ def test_no_append_moves_across_a_change_of_the_table(table: Table, change: str)
 )
 def test_a_promise_to_be_movable_that_the_actions_break_does_not_count(table: Table, action: Any) -> None:
     table.commit(1)
-    told = {"metaData": metadata(table.table_id)} if "metaData" in action else action
+    told = {"metaData": table.metadata()} if "metaData" in action else action
     assert table.owner.commit(table.append(1, added(), told)) == CommitConflict(1)
 
 
@@ -227,10 +225,10 @@ def test_a_replay_of_a_commit_that_lost_its_version_is_the_same_conflict(table: 
 
 @pytest.mark.parametrize("movable", [False, True])
 def test_a_replay_while_the_first_is_under_way_waits_for_its_result(lake: OwnedLake, movable: bool) -> None:
-    entered, go_on = threading.Event(), threading.Event()
+    entered, go_on, directory = threading.Event(), threading.Event(), lake.form.directory
 
     def step(when: str, operation: str, path: str) -> None:
-        if when == "before" and operation == "put" and "/_commits/" in path and not path.endswith(first_name):
+        if when == "before" and operation == "put" and f"/{directory}/" in path and not path.endswith(first_name):
             entered.set()
             assert go_on.wait(30)
 

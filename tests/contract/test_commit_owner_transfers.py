@@ -31,7 +31,7 @@ from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.owner.api.commits import CommitConflict, CommitResponse
 from slackwater.owner.publish.orphaned_files import GRACE_MS
 from slackwater.owner.state.clock import OwnerClock
-from slackwater.protocol.actions.file_names import commit_path, staged_path
+from slackwater.protocol.actions.file_names import commit_path, staged_file_name, staged_path
 from tests.contract.owners import (
     FakeClock,
     Killed,
@@ -383,7 +383,7 @@ def test_a_hand_back_that_loses_its_version_is_a_conflict_and_the_table_goes_on(
 
 def test_a_hand_back_that_leaves_the_owner_in_the_metadata_is_refused(table: Table) -> None:
     with pytest.raises(InvalidArgument, match="must unset"):
-        table.owner.release(table.request(1, {"metaData": metadata(table.table_id)}))
+        table.owner.release(table.request(1, {"metaData": table.metadata()}))
     assert table.latest == 0
 
 
@@ -624,12 +624,12 @@ def test_staged_files_without_a_record_are_deleted_after_a_time_of_grace(lake: O
     table.commits(2)
     owner.backfill_to_version(table.table_id, 1)
     kept = set(table.staged())
-    lost = [f"{version:020d}.{owner.owner_id}.json" for version in (1, 2, 3)]
+    lost = [staged_file_name(version, owner.owner_id, table.form.directory) for version in (1, 2, 3)]
     for name in lost:
         table.store.put(staged_path(name), b"{}\n")
     assert owner.repair(table.table_id) == [f"{table.name}: versions 2 to 2 were backfilled"]
     assert set(table.staged()) == kept | set(lost)
-    written_ms = max(meta.modified_ms for meta in table.store.list_from("_delta_log/_commits"))
+    written_ms = max(meta.modified_ms for meta in table.store.list_from(f"_delta_log/{table.form.directory}"))
     early, late = (lake.owner(clock=FakeClock(written_ms + ms).owner_clock()) for ms in (GRACE_MS, GRACE_MS + 1))
     assert early.repair(table.table_id) == []
     assert late.repair(table.table_id) == [f"{table.name}: 1 staged files without a record were deleted"]

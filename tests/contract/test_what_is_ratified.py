@@ -71,13 +71,13 @@ def test_a_commit_neither_disowns_a_table_nor_brings_garbage(lake: OwnedLake, to
     _is_untouched(table)
 
 
-CONF = "delta.managedCommit.commitOwnerConf"
 ENABLED = "delta.inCommitTimestampEnablementVersion", "delta.inCommitTimestampEnablementTimestamp"
 
 
 def _conf(table: Table, **changed: str | None) -> dict[str, str]:
-    conf = {**orjson.loads(metadata(table.table_id)["configuration"][CONF]), **changed}
-    return {CONF: orjson.dumps({key: value for key, value in conf.items() if value is not None}).decode()}
+    key = table.form.conf_property
+    conf = {**orjson.loads(table.metadata()["configuration"][key]), **changed}
+    return {key: orjson.dumps({key: value for key, value in conf.items() if value is not None}).decode()}
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def _conf(table: Table, **changed: str | None) -> dict[str, str]:
 )
 def test_no_commit_changes_where_the_owner_is(lake: OwnedLake, changed: dict[str, str | None], told: str) -> None:
     table = created(lake, lake.owner())
-    spoilt = {"metaData": metadata(table.table_id, **_conf(table, **changed))}
+    spoilt = {"metaData": table.metadata(**_conf(table, **changed))}
     with pytest.raises(OperationNotAllowed, match=told):
         table.owner.commit(table.request(1, spoilt))
     joint = Txn(table.owner).write(table, spoilt).request()
@@ -104,7 +104,7 @@ def test_no_commit_changes_where_the_owner_is(lake: OwnedLake, changed: dict[str
 @pytest.mark.parametrize(
     "configuration",
     [
-        {CONF: '{"tableId": "%s", "endpoint": "https://lake.example.com", "name": "of the owner"}'},
+        {"conf": '{"tableId": "%s", "endpoint": "https://lake.example.com", "name": "of the owner"}'},
         {ENABLED[0]: "1", ENABLED[1]: "5"},
         {ENABLED[1].lower(): "5"},
         {"delta.managedCommit.tableConf": "{}"},
@@ -114,9 +114,10 @@ def test_no_commit_changes_where_the_owner_is(lake: OwnedLake, changed: dict[str
 )
 def test_no_commit_changes_what_others_take_the_table_for(lake: OwnedLake, configuration: dict[str, str]) -> None:
     table = created(lake, lake.owner())
-    spoilt = {key: value.replace("%s", table.table_id) for key, value in configuration.items()}
-    with pytest.raises(OperationNotAllowed, match=re.escape(next(iter(configuration)))):
-        table.owner.commit(table.request(1, {"metaData": metadata(table.table_id, **spoilt)}))
+    keys = {"conf": table.form.conf_property}
+    spoilt = {keys.get(key, key): value.replace("%s", table.table_id) for key, value in configuration.items()}
+    with pytest.raises(OperationNotAllowed, match=re.escape(next(iter(spoilt)))):
+        table.owner.commit(table.request(1, {"metaData": table.metadata(**spoilt)}))
     _is_untouched(table)
 
 
@@ -143,7 +144,7 @@ def test_what_an_earlier_version_took_is_held_to_what_is_known_of_it(lake: Owned
     lake.embedded().database.write(lambda c: c.execute(sa.update(tables).values(kept=None)))
     with pytest.raises(OperationNotAllowed):
         table.owner.commit(table.request(1, {"metaData": metadata(new_id())}))
-    table.commit(1, {"metaData": metadata(table.table_id)})
+    table.commit(1, {"metaData": table.metadata()})
 
 
 @pytest.mark.parametrize("told", REFUSED)

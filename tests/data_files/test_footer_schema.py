@@ -13,8 +13,9 @@ import pytest
 
 from slackwater.data_files.footer_schema import schema_of_footer
 from slackwater.errors import UnsupportedFeature
-from slackwater.protocol.schema.schema import StructType
+from slackwater.protocol.schema.schema import PrimitiveType, StructType
 from slackwater.storage.parquet_footer import read_footer
+from tests.storage.footers import BYTE_ARRAY, VARIANT, Fields, column, element, footer
 
 _NOTE = b"org.apache.spark.sql.parquet.row.metadata"
 
@@ -115,9 +116,9 @@ def test_types_of_spark_that_tables_lack_are_refused(kind: Any) -> None:
         _noted(_note(kind), pa.table({"c": [1]}))
 
 
-def test_text_with_a_collation_is_refused() -> None:
-    with pytest.raises(UnsupportedFeature, match="column c is text with a collation"):
-        _noted(_note("string", __COLLATIONS={"c": "icu.UNICODE_CI"}), pa.table({"c": ["x"]}))
+def test_text_keeps_its_collation() -> None:
+    found = _noted(_note("string", __COLLATIONS={"c": "icu.UNICODE_CI"}), pa.table({"c": ["x"]}))
+    assert [column.type for column in found] == [PrimitiveType("string", "icu.UNICODE_CI")]
 
 
 def test_decimals_have_38_digits_at_most() -> None:
@@ -126,3 +127,68 @@ def test_decimals_have_38_digits_at_most() -> None:
         str(_schema(pa.table({"c": [decimal.Decimal("1.50")]}), store_decimal_as_integer=True))
         == "struct<c:decimal(3,2)>"
     )
+
+
+# Variants of writers other than Spark.
+
+_BINARY = {"type": BYTE_ARRAY}
+
+
+def _variant(name: str, *more: str) -> list[Fields]:
+    """A group with the annotation."""
+    leaves = ["metadata", "value", *more]
+    return [element(name, children=len(leaves), logical=VARIANT), *(element(leaf, **_BINARY) for leaf in leaves)]
+
+
+def _of(*elements: Fields, columns: int) -> StructType:
+    leaves = sum(1 for each in elements if 5 not in each)
+    schema = [element("root", children=columns), *elements]
+    return schema_of_footer(read_footer(footer(*[column(**_BINARY)] * leaves, schema=schema, is_ordered=False)))
+
+
+def test_annotated_groups_are_variants() -> None:
+    found = _of(*_variant("v"), element("b", **_BINARY), *_variant("shredded", "typed_value"), columns=3)
+    assert str(found) == "struct<v:variant,b:binary,shredded:variant>"
+
+
+def test_groups_without_the_annotation_are_structs() -> None:
+    kind = pa.struct([pa.field("metadata", pa.binary(), nullable=False), pa.field("value", pa.binary())])
+    assert _type(kind) == "struct<metadata:binary,value:binary>"
+
+
+@pytest.mark.parametrize("name", ["value", "metadata", "q"])
+def test_annotated_groups_inside_other_columns_are_variants(name: str) -> None:
+    """A struct with nothing but a variant has the same leaves."""
+    found = _of(
+        element("b", **_BINARY),
+        element("s", children=1),
+        *_variant(name),
+        element("l", children=1, is_list=True),
+        element("list", children=1, is_repeated=True),
+        *_variant("element"),
+        element("t", children=2),
+        element("metadata", **_BINARY),
+        element("value", **_BINARY),
+        columns=4,
+    )
+    plain = "t:struct<metadata:binary,value:binary>"
+    assert str(found) == f"struct<b:binary,s:struct<{name}:variant>,l:array<variant>,{plain}>"
+
+
+def test_footer_locates_variants_and_tells_which_are_shredded() -> None:
+    schema = [element("root", children=3), element("b", **_BINARY), *_variant("v"), *_variant("w", "typed_value")]
+    found = read_footer(footer(*[column(**_BINARY)] * 6, schema=schema, is_ordered=False)).variants
+    assert [(each.first_leaf, each.num_leaves, each.is_shredded) for each in found] == [(1, 2, False), (3, 3, True)]
+
+
+def test_field_of_a_shredded_object_is_no_typed_value_of_its_own() -> None:
+    """Only the child of the annotated group tells whether the variant is shredded."""
+    schema = [
+        element("root", children=1),
+        element("v", children=2, logical=VARIANT),
+        element("metadata", **_BINARY),
+        element("o", children=1),
+        element("typed_value", **_BINARY),
+    ]
+    (found,) = read_footer(footer(*[column(**_BINARY)] * 2, schema=schema, is_ordered=False)).variants
+    assert not found.is_shredded

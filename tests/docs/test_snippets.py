@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -18,8 +21,8 @@ WITH_PYTHON = [document for document in DOCUMENTS if marked_blocks(document)]
 
 PICKED = {
     "docs/guides/streaming.md": {
-        "tests/spark/streams/test_sink_guide.py": ["flights.writeStream.format", "flights.groupBy"],
-        "tests/spark/streams/test_reading_guide.py": ["/data/flights_of_aa", "def carriers(batch, tx)", '"board"'],
+        "tests/spark/streams/test_sink_guide.py": ["arrived.write.parquet", "flights.writeStream.f", "flights.groupBy"],
+        "tests/spark/streams/test_reading_guide.py": ["work/flights_of_aa", "def carriers(batch, tx)", '"board"'],
         "tests/spark/streams/test_watching_guide.py": ["lastProgress", "slackwater.watch(", "def merge"],
     },
 }
@@ -27,12 +30,17 @@ PICKED = {
 
 COMMANDS = {
     "README.md": "tests/spark/docs/test_guides.py",
+    "docs/guides/ci-and-docker.md": "tests/packaging/test_people.py",
     "docs/guides/convert.md": "tests/spark/maintenance/test_convert_guide.py",
     "docs/guides/look.md": "tests/cli/test_look_guide.py",
     "docs/guides/maintenance.md": "tests/spark/maintenance/test_guide.py",
+    "docs/guides/monitoring.md": "tests/cli/test_monitoring_guide.py",
     "docs/guides/run-an-owner.md": "tests/cli/test_run_an_owner.py",
     "docs/guides/streaming.md": "tests/spark/streams/test_watching_guide.py",
     "docs/guides/terminal.md": "tests/cli/test_guide.py",
+    "docs/guides/unity-catalog.md": "tests/spark/lake/test_unity_catalog.py",
+    "docs/multi-table-transactions.md": "tests/lake/test_multi_table_guide.py",
+    "docs/start.md": "tests/packaging/test_people.py",
     "docs/recovery.md": "tests/lake/test_restored_database.py",
 }
 """Which module of tests runs the lines for a shell."""
@@ -97,7 +105,8 @@ def _called(node: ast.Call) -> str:
 
 @pytest.mark.parametrize("document", WITH_PYTHON)
 def test_a_test_runs_every_block_of_a_document(document: str) -> None:
-    wanted = [block for block in marked_blocks(document) if block.reason is None]
+    # The content of a file is run by the lines for a shell.
+    wanted = [block for block in marked_blocks(document) if block.reason is None and block.file is None]
     if document in PICKED:
         picked = [text for texts in PICKED[document].values() for text in texts]
         assert [sum(text in block.text for text in picked) for block in wanted] == [1] * len(wanted)
@@ -119,6 +128,24 @@ def test_the_lines_for_a_shell_are_run_by_the_tests_that_are_named() -> None:
     for document, module in COMMANDS.items():
         text = (ROOT / module).read_text(encoding="utf-8")
         assert Path(document).name in text, f"{module} does not run the lines of {document}"
+
+
+def test_a_page_makes_every_name_that_it_uses(tmp_path: Path) -> None:
+    """A page runs in a new process, so it imports and creates what its later blocks use."""
+    for document, mode in itertools.product(WITH_PYTHON, ("classic", "connect")):
+        texts = [block.text for block in marked_blocks(document) if block.is_for(mode)]
+        (tmp_path / f"{document.replace('/', '-')}-{mode}.py").write_text("\n".join(texts), encoding="utf-8")
+    checked = [sys.executable, "-m", "ruff", "check", "--isolated", "--select", "F821", "--quiet", str(tmp_path)]
+    done = subprocess.run(checked, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("", 0), done.stderr
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_a_page_needs_no_folder_of_root_and_no_moment_of_its_author(document: str) -> None:
+    """Tables are in the folder `work`, and times come from commits of the page."""
+    shown = [block for language in ("python", "console", "sh") for block in marked_blocks(document, language)]
+    code = "\n".join(block.text for block in shown if block.reason is None)
+    assert re.findall(r"[\"' `]/data/\S*|\d{4}-\d\d-\d\d[T ]\d\d:\d\d\S*", code) == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

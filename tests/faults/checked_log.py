@@ -32,7 +32,7 @@ def check_log(path: Path, expected: Sequence[str | None] | None = None) -> list[
     assert [len(paths) for paths in added[1:]] == [int(file is not None) for file in files]
     present = [file for file in files if file is not None]
     assert len(set(present)) == len(present)
-    assert sorted(Snapshot.load(path).live_files(["path"])["path"].to_pylist()) == sorted(present)
+    assert sorted(Snapshot.load(path, published_only=True).live_files(["path"])["path"].to_pylist()) == sorted(present)
     if expected is not None:
         assert files == list(expected)
     return files

@@ -12,7 +12,7 @@ from threading import Barrier, Thread
 from typing import Any
 
 from slackwater.lake.lake import LogLake
-from slackwater.owner import embedded, ownership_transfer
+from slackwater.owner import ownership_transfer, repair
 from slackwater.owner.commit import ratification
 from slackwater.owner.commit.allocation import Allocation
 from slackwater.owner.commit.pipeline import CommitPipeline
@@ -45,6 +45,7 @@ SCHEMA = '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,
 SIZE = 100
 _LOG = "_delta_log/"
 _STAGED = _LOG + "_commits/"
+_CATALOG_STAGED = _LOG + "_staged_commits/"
 _BACKFILLED = _LOG + "0"
 # What is written before it is visible.
 _HIDDEN = ".slackwater-"
@@ -112,7 +113,7 @@ RELEASE = {
     "let go, not yet answered": Point(OwnershipTransfer, "_response", afterwards=False),
 }
 REPAIR = {
-    "versions given back, its database transaction open": Point(embedded, "free_abandoned"),
+    "versions given back, its database transaction open": Point(repair, "free_abandoned"),
     "versions given back": Point(Backfill, "now", afterwards=False),
     "one copied": Point(LocalObjectStore, "copy_if_absent"),
     "backfilled": Point(Backfill, "now"),
@@ -122,6 +123,9 @@ REPAIR = {
 
 RESTORE = {**COMMIT, "one of two commits staged": Point(LocalObjectStore, "put_if_absent", _STAGED)}
 RESTORE["the commit staged"] = Point(LocalObjectStore, "put_if_absent", _STAGED, survived=1)
+# Of tables with the feature multiTableTransaction: the other directory of staged commits.
+GROUP = {name: replace(point, part=point.part.replace(_STAGED, _CATALOG_STAGED)) for name, point in {**RESTORE}.items()}
+GROUP["one of two published"] = Point(LocalObjectStore, "copy_if_absent")
 # Of the second of two tables, each of which has a checksum beside its first commit.
 _VERSION_0 = f"{_LOG}{0:020d}.json"
 CLONE = {
@@ -199,7 +203,7 @@ def _backfill(lake: LogLake, name: str) -> None:
 
 
 def _create(lake: LogLake, name: str) -> None:
-    lake.create_log(name, SCHEMA)
+    lake._create_log(name, SCHEMA)
 
 
 def _adopt(lake: LogLake, name: str) -> None:
@@ -234,6 +238,17 @@ def _restore(lake: LogLake, named: str) -> None:
     lake.restore(int(then), names)
 
 
+def _group(lake: LogLake, named: str) -> None:
+    """A transaction over the tables `named`, which is published at the end."""
+    with lake.transaction() as transaction:
+        for name in named.split():
+            log = transaction.log(name)
+            log.add(AddFile("in-doubt", {}, SIZE, 0, stats='{"numRecords":10}'), fresh=True)
+            log.commit("WRITE")
+    for name in named.split():
+        lake.backfill(name)
+
+
 def _clone(lake: LogLake, named: str) -> None:
     """`named`: an instant in ms, the root of another lake, and the tables."""
     then, to, *names = named.split()
@@ -253,6 +268,7 @@ OPERATIONS: dict[str, tuple[Callable[[LogLake, str], None], dict[str, Point]]] =
     "repair": (_repair, REPAIR),
     "restore": (_restore, RESTORE),
     "clone": (_clone, CLONE),
+    "group": (_group, GROUP),
 }
 
 

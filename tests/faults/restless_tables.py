@@ -68,8 +68,8 @@ def create_sinks(root: Path, kind: str, into: str) -> None:
         return
     (root / "lake").mkdir()
     with lake_at(root) as lake:
-        lake.create_log(ROWS, rows)
-        lake.create_log(TOTALS, schema(_TOTALS))
+        lake._create_log(ROWS, rows)
+        lake._create_log(TOTALS, schema(_TOTALS))
 
 
 class Others:

@@ -48,7 +48,7 @@ class Place:
         """A new table with so many commits that are backfilled, then so many that are not; what each of them added."""
         name, files = self.new_name(), []
         with self.opened() as lake:
-            lake.create_log(name, SCHEMA, properties=properties)
+            lake._create_log(name, SCHEMA, properties=properties)
             for number in range(1, published + ratified + 1):
                 assert append(lake.snapshot(name), f"a{number}").version == number
                 files.append(f"a{number}")

@@ -29,7 +29,7 @@ def _changed(place: Place) -> tuple[list[str], int]:
     names = [place.new_name(), place.new_name()]
     with place.opened() as lake:
         for name in names:
-            lake.create_log(name, SCHEMA)
+            lake._create_log(name, SCHEMA)
             for file in ("old", "new"):
                 (place.path(name) / file).write_bytes(b"x")
         with lake.transaction() as tx:

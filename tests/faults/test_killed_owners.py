@@ -197,7 +197,7 @@ def test_a_table_whose_taker_was_killed_is_owned_or_not(place: Place, operation:
         assert [text.partition(": the ownership was ")[2] for text in _repaired(lake, name)] == said
         if point in UNPROMISED:
             _require_unknown(lake, name)
-            lake.create_log(name, SCHEMA) if operation == "create" else lake.adopt(name, place.path(name))
+            lake._create_log(name, SCHEMA) if operation == "create" else lake.adopt(name, place.path(name))
         assert _files(lake, name) == before
         assert append(lake.snapshot(name), "later").version == version + 1
         assert _repaired(lake, name) == [f"{name}: versions {version + 1} to {version + 1} were backfilled"]

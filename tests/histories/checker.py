@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from tests.histories.batches import batch_violations
 from tests.histories.dependencies import cycle_violations, edges_of
+from tests.histories.groups import group_violations
 from tests.histories.history import History, Item, Outcome
 from tests.histories.integrity import final_violations, reads_of_others
 from tests.histories.recorded import RecordedHistory
@@ -54,6 +55,7 @@ def check(history: History, *, opaque: bool = False) -> tuple[Violation, ...]:
     violations += order_violations(recorded, edges)
     violations += stamp_violations(recorded)
     violations += version_violations(recorded)
+    violations += group_violations(recorded)
     violations += slice_violations(recorded)
     violations += batch_violations(recorded)
     return tuple(dict.fromkeys(violations))

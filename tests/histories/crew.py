@@ -25,6 +25,7 @@ from slackwater.owner.served.client.http_owner import HttpOwner
 from slackwater.owner.state.clock import OwnerClock
 from slackwater.scan.snapshot import Snapshot
 from tests.faults.dying_owner import processes
+from tests.histories.client_staging import ClientStaging
 from tests.histories.history import Outcome
 from tests.histories.recording import Recorder, Run, recorded_history
 from tests.histories.workload import STAMPED, Client, Workload
@@ -123,7 +124,7 @@ class Crew:
         cut = self._owner.cut()
         self._seen.tell("cut", versions={table.name: table.version for table in cut.tables})
         for name in self.workload.tables:
-            snapshot = Snapshot.load(self.root / name)
+            snapshot = Snapshot.load(self.root / name, published_only=True)
             paths = snapshot.live_files(["path"])["path"].to_pylist()
             self._seen.tell("sees", table=name, version=snapshot.version, paths=paths)
 
@@ -300,5 +301,5 @@ def _opened(root: Path, database: str, url: str | None, conditions: Conditions, 
         return LogLake(HttpOwner(url, timeout_s=PATIENCE_S, client=client), None)
     clock = OwnerClock(SteppingClock(conditions, chance).now_ms, elapsed_ms=lambda: time.monotonic_ns() // 1_000_000)
     settings = {"backfill_delay_s": BACKFILL_DELAY_S, **conditions.settings}
-    owner = EmbeddedOwner.open(root, database, clock=clock, **settings)
+    owner = ClientStaging.open(root, database, clock=clock, **settings)
     return LogLake(owner, owner.root_url)

@@ -133,7 +133,9 @@ class History:
     """A finished run: its transactions, time slices and streams, and what the run left.
 
     `final` is every list when all was over. `logs` are, by table, the commit timestamps of its versions as its log has
-    them; versions that no transaction of the history wrote may be among them, and a table may be left out.
+    them; versions that no transaction of the history wrote may be among them, and a table may be left out. `groups`
+    are, by table with the feature multiTableTransaction, the groups that its versions describe: the versions of all
+    tables of a transaction.
     """
 
     transactions: tuple[Transaction, ...]
@@ -141,3 +143,4 @@ class History:
     slices: tuple[AsOf, ...] = ()
     logs: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     streams: tuple[Stream, ...] = ()
+    groups: Mapping[str, Mapping[int, Mapping[str, int]]] = field(default_factory=dict)

@@ -68,12 +68,13 @@ def events_in(directory: Path) -> Iterator[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class LoggedCommit:
-    """A commit as its log has it: paths are as `add` and `remove` have them."""
+    """A commit as its log has it: paths are as `add` and `remove` have them. `group`: versions by table id."""
 
     timestamp_ms: int
     txn_id: str
     added: tuple[str, ...]
     removed: tuple[str, ...]
+    group: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -82,13 +83,16 @@ class LoggedTable:
 
     root: Path
     commits: tuple[LoggedCommit, ...]
+    table_id: str | None = None
+    has_groups: bool = False
 
     @staticmethod
     def load(root: Path) -> LoggedTable:
         """Read every commit; versions are there without a gap."""
         names = sorted(path.name for path in (root / "_delta_log").glob("*.json"))
         assert names == [commit_name(version) for version in range(len(names))]
-        return LoggedTable(root, tuple(_logged(root / "_delta_log" / name) for name in names))
+        commits = tuple(_logged(root / "_delta_log" / name) for name in names)
+        return LoggedTable(root, commits, *_identity(root / "_delta_log" / names[0]))
 
     @property
     def stamps(self) -> dict[int, int]:
@@ -186,7 +190,7 @@ class Run:
         """Tables that a snapshot, made without their owner, shows otherwise than a plain replay."""
         found = []
         for name, logged in self.tables.items():
-            files = Snapshot.load(logged.root).live_files(["path"])["path"].to_pylist()
+            files = Snapshot.load(logged.root, published_only=True).live_files(["path"])["path"].to_pylist()
             if sorted(files) != sorted(logged.live(len(logged.commits) - 1)):
                 found.append(f"{name} is {sorted(files)} to a reader of the file system")
         return found
@@ -227,6 +231,7 @@ def recorded_history(directory: Path, root: Path, names: Sequence[str]) -> Run:
                 Stream(event["query"], frozenset(event["tables"]), frozenset(event["done"]))
                 for event in others["stream"]
             ),
+            _groups(tables),
         ),
         tables,
         [event["versions"] for event in others["cut"]],
@@ -311,4 +316,33 @@ def _logged(path: Path) -> LoggedCommit:
     added = [action["add"]["path"] for action in actions if "add" in action]
     removed = [action["remove"]["path"] for action in actions if "remove" in action]
     assert all(path == quote(path, safe="/=") for path in added)
-    return LoggedCommit(info["inCommitTimestamp"], info["txnId"], tuple(added), tuple(removed))
+    group = next((action["transactionGroup"] for action in actions if "transactionGroup" in action), None)
+    if group is not None:
+        assert group["transactionId"] == info["txnId"] == info["tags"]["delta.multiTableTransaction.transactionId"]
+        group = {part["tableId"]: part["proposedVersion"] for part in group["participants"]}
+    return LoggedCommit(info["inCommitTimestamp"], info["txnId"], tuple(added), tuple(removed), group)
+
+
+def _identity(path: Path) -> tuple[str | None, bool]:
+    """The id of the table at its owner, by its first commit, and whether it has the feature of groups."""
+    table_id, has_groups = None, False
+    for action in map(orjson.loads, path.read_bytes().splitlines()):
+        if "metaData" in action:
+            table_id = action["metaData"]["configuration"].get("io.unitycatalog.tableId")
+        if "protocol" in action:
+            has_groups = "multiTableTransaction-dev" in action["protocol"].get("writerFeatures", ())
+    return table_id, has_groups
+
+
+def _groups(tables: Mapping[str, LoggedTable]) -> dict[str, dict[int, dict[str, int]]]:
+    """The groups in the logs of the tables with the feature, by the names of the tables."""
+    names = {logged.table_id: name for name, logged in tables.items()}
+    return {
+        name: {
+            version: {names[table_id]: found for table_id, found in commit.group.items()}
+            for version, commit in enumerate(logged.commits)
+            if commit.group is not None
+        }
+        for name, logged in tables.items()
+        if logged.has_groups
+    }

@@ -58,11 +58,17 @@ SHORT = {
     "processes that are killed and paused, short leases, PostgreSQL": Case(
         "postgres", 4, 1, 36, kills=1, pauses=2, conditions=FORGOTTEN
     ),
+    "groups in the logs, processes that are killed, short leases, SQLite": Case(
+        "sqlite", 3, 1, 36, kills=2, conditions=FORGOTTEN, workload=Workload(has_groups=True)
+    ),
     "a server that is killed, answers that are lost, PostgreSQL": Case(
         "postgres", 2, 3, 36, kills=1, pauses=1, restarts=2, is_served=True, conditions=LOSSY
     ),
 }
 LONG = {
+    "groups in the logs, 16 clients of a server, PostgreSQL": Case(
+        "postgres", 4, 4, 500, kills=3, restarts=7, is_served=True, workload=Workload(has_groups=True)
+    ),
     "16 threads, SQLite": Case("sqlite", 1, 16, 330),
     "16 processes, SQLite": Case("sqlite", 16, 1, 330, kills=7, pauses=7, conditions=STEPPING),
     "16 processes, PostgreSQL": Case("postgres", 16, 1, 500, kills=10, pauses=10, conditions=FORGOTTEN),
@@ -118,6 +124,8 @@ def _require_a_contest(case: Case, run: Run) -> None:
     if case.workload.early:
         assert any(t.row_timestamps_ms and len(t.versions) > 1 for t in committed)
     assert run.history.slices
+    if case.workload.has_groups:
+        assert sum(map(len, run.history.groups.values())) >= case.goal / 5
 
 
 def _run(case: Case, directory: Path, seed: int) -> Run:

@@ -403,6 +403,32 @@ def test_tables_of_a_transaction_that_carry_different_timestamps() -> None:
     assert found(planted, Kind.TABLES_DISAGREE).transactions == ("writer",)
 
 
+BOTH = {"a": 1, "b": 7}
+
+
+@pytest.mark.parametrize(
+    ("groups", "number"),
+    [
+        ({"a": {1: BOTH}, "b": {7: BOTH}}, 0),
+        ({"a": {1: BOTH}}, 0),  # the other table does not have the feature
+        ({"a": {1: BOTH}, "b": {}}, 1),
+        ({"a": {1: BOTH}, "b": {7: {"a": 2, "b": 7}}}, 1),
+        ({"a": {1: BOTH}, "b": {7: {**BOTH, "c": 1}}}, 1),
+        ({"a": {1: BOTH, 2: BOTH}, "b": {7: BOTH}}, 1),
+        ({"a": {1: BOTH, 3: BOTH}, "b": {7: BOTH}}, 1),
+    ],
+)
+def test_a_group_in_a_log_that_is_not_its_transaction(groups: Any, number: int) -> None:
+    planted = history(
+        ran("both", 10, Append(X, 1), versions=BOTH),
+        ran("alone", 11, Append(X, 2), versions={"a": 2}),
+        final={X: (1, 2)},
+        logs={"a": {1: 10, 2: 11}, "b": {7: 10}},
+        groups=groups,
+    )
+    assert [violation.kind for violation in check(planted)] == [Kind.GROUP_DIFFERS] * number
+
+
 def test_timestamps_that_do_not_rise_with_versions() -> None:
     planted = history(
         ran("one", 10, versions={"a": 2}), ran("two", 9, versions={"a": 3}), final={}, logs={"a": {1: 1, 2: 10, 3: 9}}

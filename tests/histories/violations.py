@@ -45,6 +45,7 @@ class Kind(Enum):
     VERSION_TAKEN_TWICE = "version taken twice"
     VERSION_LOST = "version not in the log"
     TABLES_DISAGREE = "tables of a transaction carry different timestamps"
+    GROUP_DIFFERS = "group in a log is not its transaction"
 
     BATCH_LOST = "micro-batch lost"
     BATCH_TWICE = "micro-batch there more than once"

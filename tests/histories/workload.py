@@ -47,7 +47,8 @@ class Workload:
     """What is done how often; shares are of all transactions, `early` and `locking` of those over many tables.
 
     `keys` are those of each partition of each table; `lock_timeout_s` is how long a lock is waited for. `form` is that
-    of the data files. Clients that are `led` begin no transaction that the crew has not asked for.
+    of the data files. With `has_groups`, the logs describe the transactions. Clients that are `led` begin no
+    transaction that the crew has not asked for.
     """
 
     tables: tuple[str, ...] = ("t0", "t1", "t2")
@@ -62,12 +63,19 @@ class Workload:
     retries: int = 2
     form: str = JSON
     is_led: bool = False
+    has_groups: bool = False
 
     def create(self, lake: LogLake) -> None:
-        """Make the tables, each second one with row tracking."""
-        for name in self.tables:
+        """Make the tables, each second one with row tracking; the first two of three are managed by catalogManaged.
+
+        With `has_groups`, all have the feature multiTableTransaction, as every table of a transaction must.
+        """
+        for number, name in enumerate(self.tables):
             properties = {"delta.enableRowTracking": "true"} if self.is_tracked(name) else {}
-            lake.create_log(name, SCHEMAS[self.form], partition_by=["p"], properties=properties)
+            managed = "catalogManaged" if number % 3 < 2 or self.has_groups else "managedCommit"
+            if self.has_groups:
+                properties["delta.feature.multiTableTransaction-dev"] = "supported"
+            lake._create_log(name, SCHEMAS[self.form], partition_by=["p"], properties=properties, managed=managed)
 
     def is_tracked(self, table: str) -> bool:
         """Whether it has row tracking, and so takes one change of a row in a transaction."""
@@ -348,7 +356,7 @@ class Client:
             for table in cut.tables:
                 # Where the database does not reach back so far the log would tell.
                 if table.version is not None:
-                    snapshot = Snapshot.open(self._lake.table_of(table), table.version)
+                    snapshot = Snapshot.open(self._lake._table_of(table), table.version)
                     lists[table.name] = _lists(self._files(snapshot))
             self._order += 1
             identity = f"{self._name}-{self._order}"

@@ -41,7 +41,7 @@ def with_duckdb(path: str) -> pa.Table:
 
     # A connection for each read: after an internal error a database is unusable.
     with duckdb.connect() as connection:
-        connection.execute(f"LOAD '{_duckdb_extension()}'")
+        connection.execute(f"LOAD '{duckdb_extension()}'")
         connection.execute("SET TimeZone = 'UTC'")
         return connection.execute("SELECT * FROM delta_scan(?)", [path]).to_arrow_table()
 
@@ -61,7 +61,7 @@ def why_absent(peer: str) -> str | None:
     module = _MODULES[peer]
     if importlib.util.find_spec(module) is None:
         return f"{module} is not installed: pip install --group peers"
-    if peer == "duckdb" and _duckdb_extension() is None:
+    if peer == "duckdb" and duckdb_extension() is None:
         return "duckdb-extension-delta is not installed in DuckDB's version: pip install --group peers"
     return None
 
@@ -79,13 +79,13 @@ def require_same_rows(read: Callable[[], pa.Table], expected: pa.Table, unreadab
     assert not agrees, f"it is read now, although: {unreadable}"
 
 
-def _duckdb_extension() -> str | None:
+def duckdb_extension(name: str = "delta") -> str | None:
     import duckdb
 
     try:
-        package = importlib.metadata.distribution("duckdb-extension-delta")
+        package = importlib.metadata.distribution(f"duckdb-extension-{name.replace('_', '-')}")
     except importlib.metadata.PackageNotFoundError:
         return None
-    pattern = f"*/v{duckdb.__version__}/delta.duckdb_extension"
+    pattern = f"*/v{duckdb.__version__}/{name}.duckdb_extension"
     found = next((file for file in package.files or () if file.match(pattern)), None)
     return None if found is None else str(package.locate_file(found))

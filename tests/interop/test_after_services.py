@@ -181,14 +181,18 @@ def test_clones_by_other_engines(ours: SparkSession, tmp_path: Path, peer: str) 
     require_same_rows(lambda: PEERS[peer](str(tmp_path / "clone")), table.toDF().toArrow(), _NO_CLONES.get(peer))
 
 
+@pytest.mark.parametrize("feature", ["typeWidening", "typeWidening-preview"])
 def test_delta_spark_reads_columns_that_were_widened_and_has_the_same_history_of_their_types(
-    ours: SparkSession, delta_spark: DeltaSpark, tmp_path: Path
+    ours: SparkSession, delta_spark: DeltaSpark, tmp_path: Path, feature: str
 ) -> None:
-    """Source: delta-spark's own ALTER TABLE of a table of the same definition."""
+    """Source: delta-spark's own ALTER TABLE of a table of the same definition. Only delta-spark adds the preview."""
     mine, theirs = tmp_path / "mine", tmp_path / "theirs"
-    statements = (
+    create = (
         "CREATE TABLE delta.`{t}` (i INT, b TINYINT, f FLOAT, n DECIMAL(4, 1), a ARRAY<INT>, m MAP<INT, SMALLINT>, "
-        "s STRUCT<x: SMALLINT>) USING delta TBLPROPERTIES ('delta.enableTypeWidening' = 'true')",
+        f"s STRUCT<x: SMALLINT>) USING delta TBLPROPERTIES ('delta.feature.{feature}' = 'supported')"
+    )
+    statements = (
+        "ALTER TABLE delta.`{t}` SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')",
         "INSERT INTO delta.`{t}` VALUES (1, 2, 0.5, 1.5, array(3), map(4, 5), named_struct('x', 6))",
         *(
             f"ALTER TABLE delta.`{{t}}` ALTER COLUMN {column} TYPE {kind}"
@@ -201,6 +205,8 @@ def test_delta_spark_reads_columns_that_were_widened_and_has_the_same_history_of
         "INSERT INTO delta.`{t}` VALUES (3000000000, 3000000000, 1e300, 12345678.125, array(3000000000), "
         "map(3000000000, 0.5D), named_struct('x', 1234567890))",
     )  # fmt: skip
+    for path in (mine, theirs):
+        delta_spark.run(create.format(t=path))
     for statement in statements:
         ours.sql(statement.format(t=mine))
         delta_spark.run(statement.format(t=theirs))
@@ -210,3 +216,52 @@ def test_delta_spark_reads_columns_that_were_widened_and_has_the_same_history_of
         assert rows_of(delta_spark.read(str(path)).rows) == wanted
     schemas = [Snapshot.load(str(path)).schema for path in (mine, theirs)]
     assert schemas[0] == schemas[1]
+    assert (b"tableVersion" in _log_of(mine)) == (feature == "typeWidening-preview")
+    assert set(delta_spark.detail(str(mine))["tableFeatures"]) == set(delta_spark.detail(str(theirs))["tableFeatures"])
+    again = "ALTER TABLE delta.`{t}` ALTER COLUMN i TYPE DECIMAL(20, 0)"
+    delta_spark.run(again.format(t=mine))
+    ours.sql(again.format(t=theirs))
+    schemas = [Snapshot.load(str(path)).schema for path in (mine, theirs)]
+    assert schemas[0] == schemas[1]
+    found = [rows_of(delta_spark.read(str(path)).rows) for path in (mine, theirs)]
+    assert found[0] == found[1] == rows_of(DeltaTable.forPath(ours, str(mine)).toDF().toArrow())
+
+
+@pytest.mark.parametrize("feature", ["typeWidening", "typeWidening-preview"])
+def test_delta_spark_reads_a_table_whose_type_widening_was_dropped(
+    ours: SparkSession, delta_spark: DeltaSpark, tmp_path: Path, feature: str
+) -> None:
+    """Source: delta-spark's own DROP FEATURE of a table of the same definition."""
+    mine, theirs = tmp_path / "mine", tmp_path / "theirs"
+    statements = (
+        "CREATE TABLE delta.`{t}` (i INT, s STRUCT<x: SMALLINT>, p INT) USING delta PARTITIONED BY (p) TBLPROPERTIES "
+        f"('delta.feature.{feature}' = 'supported', 'delta.enableRowTracking' = 'true')",
+        "ALTER TABLE delta.`{t}` SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')",
+        "INSERT INTO delta.`{t}` VALUES (1, named_struct('x', 2), 1), (3, named_struct('x', 4), 2)",
+        "ALTER TABLE delta.`{t}` ALTER COLUMN i TYPE BIGINT",
+        "ALTER TABLE delta.`{t}` ALTER COLUMN s.x TYPE DOUBLE",
+        "INSERT INTO delta.`{t}` VALUES (5000000000, named_struct('x', 0.5D), 2)",
+    )
+    for statement in statements:
+        for path in (mine, theirs):
+            delta_spark.run(statement.format(t=path))
+    drop = f"ALTER TABLE delta.`{{t}}` DROP FEATURE `{feature}`"
+    query = "SELECT *, _metadata.row_id AS id, _metadata.row_commit_version AS v FROM delta.`{t}` ORDER BY i"
+    before = delta_spark.sql(query.format(t=mine)).rows
+    ours.sql(drop.format(t=mine))
+    delta_spark.run(drop.format(t=theirs))
+    delta_spark.forget()
+    found, wanted = (delta_spark.sql(query.format(t=path)) for path in (mine, theirs))
+    assert found.rows.equals(before)
+    assert found.schema == wanted.schema
+    details = [delta_spark.detail(str(path)) for path in (mine, theirs)]
+    assert set(details[0]["tableFeatures"]) == set(details[1]["tableFeatures"])
+    assert details[0]["numFiles"] == details[1]["numFiles"] == 3
+    snapshots = [Snapshot.load(str(path)) for path in (mine, theirs)]
+    assert snapshots[0].schema == snapshots[1].schema
+    delta_spark.run(f"INSERT INTO delta.`{mine}` VALUES (7, named_struct('x', 7D), 1)")
+    assert DeltaTable.forPath(ours, str(mine)).toDF().count() == 4
+
+
+def _log_of(path: Path) -> bytes:
+    return b"".join(file.read_bytes() for file in sorted((path / "_delta_log").glob("*.json")))

@@ -50,6 +50,26 @@ def _commit(path: Path) -> dict[str, Any]:
     return {**single, "adds": {canonical_path(line["add"]["path"]): line["add"] for line in lines if "add" in line}}
 
 
+def test_delta_spark_has_the_same_variants_of_another_writer(
+    ours: SparkSession, delta_spark: DeltaSpark, tmp_path: Path
+) -> None:
+    mine, theirs = tmp_path / "mine", tmp_path / "theirs"
+    mine.mkdir()
+    duckdb = pytest.importorskip("duckdb")
+    rows = "SELECT 1 AS id, 'x'::VARIANT AS v UNION ALL SELECT 2, {'a': 1, 'b': [1, 2.5]}::VARIANT"
+    duckdb.sql(f"COPY ({rows}) TO '{mine}/f.parquet'")
+    shutil.copytree(mine, theirs)
+    DeltaTable.convertToDelta(ours, f"parquet.`{mine}`")
+    delta_spark.run(f"CONVERT TO DELTA parquet.`{theirs}`")
+    found, expected = _commit(mine), _commit(theirs)
+    assert json.loads(found["metaData"]["schemaString"]) == json.loads(expected["metaData"]["schemaString"])
+    query = "SELECT id, to_json(v) AS v FROM delta.`{}` ORDER BY id"
+    wanted = delta_spark.sql(query.format(theirs)).rows
+    assert delta_spark.sql(query.format(mine)).rows.equals(wanted)
+    for path in (mine, theirs):
+        assert [row.v for row in ours.sql(query.format(path)).collect()] == wanted["v"].to_pylist()
+
+
 @pytest.mark.parametrize("columns", [[], _COLUMNS], ids=["plain", "partitioned"])
 def test_delta_spark_makes_the_same_table(
     ours: SparkSession, delta_spark: DeltaSpark, tmp_path: Path, columns: list[str]

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from slackwater import Snapshot
+
 from .delta_spark import DeltaSpark
 
 if TYPE_CHECKING:
@@ -20,18 +22,25 @@ WIDER = (
     "2.5D AS f, named_struct('e', array(5000000000), 'm', map(1L, 2.5D)) AS x, "
     "TIMESTAMP_NTZ'2024-01-01 01:00:00' AS p) AS s ON t.k = s.k WHEN MATCHED THEN UPDATE SET *"
 )
-STATEMENTS = (
+CREATE = (
     "CREATE TABLE {t} (k INT, d SMALLINT, f FLOAT, x STRUCT<e: ARRAY<INT>, m: MAP<INT, SMALLINT>>, p DATE) USING delta "
-    "TBLPROPERTIES ('delta.enableTypeWidening' = 'true', 'delta.feature.timestampNtz' = 'supported')",
+    "TBLPROPERTIES ('delta.feature.%s' = 'supported', 'delta.feature.timestampNtz' = 'supported')"
+)
+STATEMENTS = (
+    "ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')",
     "INSERT INTO {t} SELECT id, id, id, named_struct('e', array(id), 'm', map(id, id)), DATE'2024-01-01' "
     "FROM range(0, 4, 1, 1)",
     WIDER,
 )
 
 
+@pytest.mark.parametrize("feature", ["typeWidening", "typeWidening-preview"])
 def test_a_merge_widens_columns_as_that_of_delta_spark(
-    ours: SparkSession, delta_spark: DeltaSpark, tmp_path: Path
+    ours: SparkSession, delta_spark: DeltaSpark, tmp_path: Path, feature: str
 ) -> None:
+    for who in ("ours", "theirs"):
+        # Only delta-spark adds the preview.
+        delta_spark.run((CREATE % feature).format(t=f"delta.`{tmp_path}/{who}`"))
     for statement in STATEMENTS:
         ours.sql(statement.format(t=f"delta.`{tmp_path}/ours`"))
         delta_spark.run(statement.format(t=f"delta.`{tmp_path}/theirs`"))
@@ -43,6 +52,9 @@ def test_a_merge_widens_columns_as_that_of_delta_spark(
     plain = [(field["name"], field["type"]) for field in expected.schema["fields"]]
     assert [(field["name"], field["type"]) for field in json.loads(read.schema.json())["fields"]] == plain
     assert [row.x for row in read.collect()] == expected.rows["x"].to_pylist()
+    tables = [Snapshot.load(str(tmp_path / who)) for who in ("ours", "theirs")]
+    assert [set(table.protocol.writer_features or ()) >= {feature} for table in tables] == [True, True]
+    assert tables[0].schema == tables[1].schema
 
 
 def test_delta_spark_goes_on_with_a_table_that_we_replaced_by_a_clone(

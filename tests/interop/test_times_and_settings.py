@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from slackwater import DeltaTable, Snapshot, errors
+from tests.data_files.pages import page_versions
 
 from .delta_spark import DeltaSpark, DeltaSparkError
 from .rows import rows_of
@@ -122,3 +123,35 @@ def _outcome(ask: Callable[[], Any]) -> list[str] | str:
         return error.condition
     except errors.SlackwaterError as error:
         return str(error)
+
+
+@pytest.mark.parametrize("version", ["1.0.0", "2.0.0", "2.12.0", "99.0.0"])
+def test_data_pages_are_those_of_delta_spark(
+    ours: SparkSession, delta_spark: DeltaSpark, tmp_path: Path, version: str
+) -> None:
+    for who, run in (("ours", ours.sql), ("theirs", delta_spark.run)):
+        table = f"delta.`{tmp_path / who}`"
+        run(
+            f"CREATE TABLE {table} (k INT, s STRING, t TIMESTAMP) USING delta "
+            f"TBLPROPERTIES ('delta.parquet.format.version' = '{version}')"
+        )
+        run(f"INSERT INTO {table} SELECT id, id, TIMESTAMP'2024-01-01 01:02:03.456789' FROM range(0, 100, 1, 1)")
+    found, wanted = (page_versions(*(tmp_path / who).glob("*.parquet")) for who in ("ours", "theirs"))
+    assert found == wanted
+    query = "SELECT count(*), sum(k), min(s), max(t) FROM delta.`{}`"
+    rows = [delta_spark.sql(query.format(tmp_path / who)).rows for who in ("ours", "theirs")]
+    assert rows[0].equals(rows[1])
+
+
+@pytest.mark.parametrize("version", ["2", "0.9.0", "v2"])
+def test_wrong_versions_of_parquet_are_refused_as_by_delta_spark(
+    ours: SparkSession, delta_spark: DeltaSpark, tmp_path: Path, version: str
+) -> None:
+    create = (
+        f"CREATE TABLE delta.`{tmp_path}/{{}}` (k INT) USING delta "
+        f"TBLPROPERTIES ('delta.parquet.format.version' = '{version}')"
+    )
+    with pytest.raises(DeltaSparkError):
+        delta_spark.run(create.format("theirs"))
+    with pytest.raises(errors.InvalidArgument):
+        ours.sql(create.format("ours"))

@@ -64,7 +64,7 @@ def kit(tmp_path: Path) -> Iterator[Filled]:
 
 
 def test_all_tables_become_again_what_they_were_with_one_timestamp(kit: Filled) -> None:
-    kit.lake.create_log("later", SCHEMA)
+    kit.lake._create_log("later", SCHEMA)
     done = kit.lake.restore(kit.then, user_metadata="why")
     assert {each.name: (each.version, each.result.num_restored_files) for each in done} == {
         "a": (1, 1),
@@ -162,7 +162,7 @@ def test_a_table_that_was_adopted_keeps_its_owner_when_it_is_what_it_was_before(
     assert after.files()["path"].to_pylist() == ["f"]
     assert ownership(after.configuration, "") is not None
     kit.lake.release("plain")
-    plain = kit.lake.table_at(tmp_path / "plain")
+    plain = kit.lake._table_at(tmp_path / "plain")
     restore(plain, after.version)
     released = Snapshot.open(plain)
     assert (released.version, ownership(released.configuration, "")) == (after.version + 2, None)
@@ -173,7 +173,7 @@ def test_a_table_that_was_adopted_keeps_its_owner_when_it_is_what_it_was_before(
     ("names", "error"), [(["nobody"], TableNotFound), (["a", "a"], InvalidArgument), (["late"], TableNotFound)]
 )
 def test_names_that_cannot_be(kit: Filled, names: list[str], error: type[Exception]) -> None:
-    kit.lake.create_log("late", SCHEMA)
+    kit.lake._create_log("late", SCHEMA)
     with pytest.raises(error):
         kit.lake.restore(kit.then, names)
 
@@ -202,7 +202,7 @@ def test_a_lake_is_cloned_as_it_was(kit: Filled, tmp_path: Path) -> None:
 
 def test_tables_are_cloned_into_a_lake_that_is_open(kit: Filled, tmp_path: Path) -> None:
     with LogLake.open(tmp_path / "copy") as copy:
-        copy.create_log("b", SCHEMA)
+        copy._create_log("b", SCHEMA)
         with pytest.raises(TableAlreadyExists):
             kit.lake.clone(kit.then, copy)
         assert [table.name for table in copy.tables()] == ["b"]

@@ -23,7 +23,7 @@ TABLES = ("orders", "stock")
 def lake(tmp_path: Path) -> Iterator[LogLake]:
     with LogLake.open(tmp_path) as found:
         for name in TABLES:
-            found.create_log(name, StructType((StructField("id", LONG),)))
+            found._create_log(name, StructType((StructField("id", LONG),)))
         yield found
 
 

@@ -27,9 +27,9 @@ DAYS = SCHEMA.replace("]", ',{"name":"day","type":"string","nullable":true,"meta
 def lake(tmp_path: Path) -> Iterator[LogLake]:
     owner = EmbeddedOwner.open(tmp_path, clock=FakeClock().owner_clock(), backfill_delay_s=None)
     lake = LogLake(owner, owner.root_url)
-    lake.create_log("orders", SCHEMA)
-    lake.create_log("stock", SCHEMA)
-    lake.create_log("days", DAYS, ["day"])
+    lake._create_log("orders", SCHEMA)
+    lake._create_log("stock", SCHEMA)
+    lake._create_log("days", DAYS, ["day"])
     yield lake
     lake.close()
 
@@ -59,7 +59,7 @@ def test_the_card_of_a_lake_has_its_tables_and_what_waits_for_its_backfill(lake:
     rows = {row[0]: row for row in _rows(lake)}
     assert (rows["stock"][1], rows["stock"][3]) == ("1", "1")
     assert (rows["orders"][1], rows["orders"][3]) == ("0", "")
-    assert repr(lake) == f"<Lake {tmp_path}>"
+    assert repr(lake) == f"<Lake {tmp_path}: 3 tables>"
 
 
 def test_a_lake_that_is_closed_or_gone_has_a_card_all_the_same(lake: LogLake, monkeypatch: pytest.MonkeyPatch) -> None:

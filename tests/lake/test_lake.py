@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pyarrow as pa
 import pytest
 from sqlalchemy import make_url
 
@@ -30,6 +31,7 @@ from slackwater.errors import (
 from slackwater.lake.lake import LogLake
 from slackwater.owner.embedded import EmbeddedOwner, database_url
 from slackwater.protocol.features.managed_commits import ownership
+from slackwater.protocol.schema.schema import DATE, LONG, StructField, StructType
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.local_store import LocalObjectStore
 from slackwater.storage.open import open_store
@@ -71,11 +73,53 @@ def log_names(store: ObjectStore, suffix: str) -> list[int]:
     return sorted(int(name[:20]) for name in names if name[20:] == suffix)
 
 
+# The lake as a collection of tables.
+
+
+def test_a_lake_is_a_collection_of_its_tables(lake: LogLake) -> None:
+    assert (len(lake), list(lake), bool(lake)) == (0, [], True)
+    for name in ("orders", "stock"):
+        lake.create_table(name, "id BIGINT NOT NULL, day DATE")
+    assert (len(lake), list(lake)) == (2, ["orders", "stock"])
+    assert ("stock" in lake, "missing" in lake, 7 in lake) == (True, False, False)
+    assert lake["stock"].version == 0
+    with pytest.raises(TableNotFound, match="Existing tables: orders, stock"):
+        lake["missing"]
+    assert repr(lake) == f"<Lake {lake.location('stock').rpartition('/')[0]}: 2 tables>"
+    lake.close()
+    assert repr(lake).endswith("(closed)>")
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "id BIGINT NOT NULL, day DATE",
+        pa.schema([pa.field("id", pa.int64(), nullable=False), ("day", pa.date32())]),
+        StructType((StructField("id", LONG, nullable=False), StructField("day", DATE))),
+        schema({"id": "long", "day": "date"}),
+    ],
+)
+def test_a_table_is_created_without_spark_from_any_form_of_a_schema(lake: LogLake, form: Any) -> None:
+    created = lake.create_table(
+        "t", form, partition_by=["day"], description="d", properties={"delta.appendOnly": "true"}
+    )
+    assert (created.version, lake["t"].metadata.partition_columns, created.metadata.description) == (0, ("day",), "d")
+    columns = [(each.name, each.type) for each in created.schema]
+    assert columns == [("id", LONG), ("day", DATE)]
+    with pytest.raises(TableAlreadyExists):
+        lake.create_table("t", form)
+    with pytest.raises(InvalidArgument, match="schema is an Arrow schema, a list of columns"):
+        lake.create_table("u", [("id", "bigint")])
+    with pytest.raises(InvalidArgument, match="expected columns such as 'day DATE, n INT', found 'id BIGINTT'"):
+        lake.create_table("u", "id BIGINTT")
+    assert list(lake) == ["t"]
+
+
 # Creation.
 
 
 def test_a_table_is_created_by_its_name_below_the_lakes_root(lake: LogLake, tmp_path: Path) -> None:
-    created = lake.create_log("flights", ID, description="of planes", properties={"delta.appendOnly": "true"})
+    created = lake._create_log("flights", ID, description="of planes", properties={"delta.appendOnly": "true"})
     assert created.version == 0
     snapshot = lake.snapshot("flights")
     assert snapshot.store.local_root == str(tmp_path / "lake" / "flights")
@@ -86,7 +130,7 @@ def test_a_table_is_created_by_its_name_below_the_lakes_root(lake: LogLake, tmp_
 
 
 def test_a_table_of_a_lake_says_whose_it_is_as_the_rfc_wants_it(lake: LogLake) -> None:
-    snapshot = lake.create_log("t", ID).snapshot
+    snapshot = lake._create_log("t", ID).snapshot
     assert snapshot.protocol.min_writer_version == 7
     assert {"managedCommit", "inCommitTimestamp"} <= set(snapshot.protocol.writer_features or ())
     assert not snapshot.protocol.reader_features
@@ -99,17 +143,17 @@ def test_a_table_of_a_lake_says_whose_it_is_as_the_rfc_wants_it(lake: LogLake) -
 
 def test_a_table_may_lie_elsewhere_and_have_partitions_and_clusters(lake: LogLake, tmp_path: Path) -> None:
     columns = schema({"id": "long", "p": "string"})
-    lake.create_log("parted", columns, partition_by=["p"], location=tmp_path / "elsewhere")
+    lake._create_log("parted", columns, partition_by=["p"], location=tmp_path / "elsewhere")
     assert lake.snapshot("parted").metadata.partition_columns == ("p",)
     assert lake.snapshot("parted").store.local_root == str(tmp_path / "elsewhere")
-    clustered = lake.create_log("clustered", columns, cluster_by=["id"]).snapshot
+    clustered = lake._create_log("clustered", columns, cluster_by=["id"]).snapshot
     assert "delta.clustering" in clustered.domain_metadata
 
 
 def test_a_name_that_is_taken_is_refused(lake: LogLake, tmp_path: Path) -> None:
-    lake.create_log("t", ID)
+    lake._create_log("t", ID)
     for again in (
-        lambda: lake.create_log("t", ID, location=tmp_path / "other"),
+        lambda: lake._create_log("t", ID, location=tmp_path / "other"),
         lambda: lake.adopt("t", tmp_path / "other"),
     ):
         with pytest.raises(TableAlreadyExists, match="a table named 't' already exists"):
@@ -118,9 +162,9 @@ def test_a_name_that_is_taken_is_refused(lake: LogLake, tmp_path: Path) -> None:
 
 
 def test_a_place_where_there_is_a_table_is_refused(lake: LogLake) -> None:
-    there = lake.create_log("t", ID).snapshot.store
+    there = lake._create_log("t", ID).snapshot.store
     with pytest.raises(TableAlreadyExists, match=r"is already a Delta table\. Call adopt"):
-        lake.create_log("u", ID, location=there.root_url)
+        lake._create_log("u", ID, location=there.root_url)
     with pytest.raises(TableAlreadyExists, match="belongs to the commit owner"):
         lake.adopt("u", there.root_url)
     assert [table.name for table in lake.tables()] == ["t"]
@@ -128,7 +172,7 @@ def test_a_place_where_there_is_a_table_is_refused(lake: LogLake) -> None:
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../x", "-x", ".x", "a b", "ä", "a" * 256, "a\n", "a?b"])
 def test_names_that_are_no_names_are_refused(lake: LogLake, name: str) -> None:
-    for call in (lambda: lake.create_log(name, ID), lambda: lake.adopt(name, "/nowhere")):
+    for call in (lambda: lake._create_log(name, ID), lambda: lake.adopt(name, "/nowhere")):
         with pytest.raises(InvalidArgument, match="a table name must consist of"):
             call()
 
@@ -139,7 +183,10 @@ def test_names_that_are_no_names_are_refused(lake: LogLake, name: str) -> None:
         {"delta.managedCommit.commitOwner": "me"},
         {"delta.managedCommit.commitOwnerConf": "{}"},
         {"delta.MANAGEDCOMMIT.commitowner": "me"},
-        {"delta.feature.managedCommit": "supported"},
+        {"delta.feature.managedCommit": "supported", "delta.feature.catalogManaged": "supported"},
+        {"delta.feature.catalogOwned": "supported"},
+        {"slackwater.commitOwner": "me"},
+        {"slackwater.commitOwnerConf": "{}"},
         {"delta.nonsense": "1"},
     ],
 )
@@ -147,7 +194,7 @@ def test_properties_that_no_user_may_give_a_new_table_are_refused(
     lake: LogLake, tmp_path: Path, properties: dict[str, str]
 ) -> None:
     with pytest.raises((InvalidArgument, OperationNotAllowed)):
-        lake.create_log("t", ID, properties=properties)
+        lake._create_log("t", ID, properties=properties)
     assert lake.tables() == []
     assert not (tmp_path / "lake" / "t").exists()
     with pytest.raises((InvalidArgument, OperationNotAllowed)):
@@ -157,11 +204,11 @@ def test_properties_that_no_user_may_give_a_new_table_are_refused(
 
 def test_a_table_of_a_lake_has_timestamps_of_its_own_whatever_was_asked_for(lake: LogLake) -> None:
     asked = {"delta.enableInCommitTimestamps": "false"}
-    assert lake.create_log("t", ID, properties=asked).snapshot.properties.flag("delta.enableInCommitTimestamps")
+    assert lake._create_log("t", ID, properties=asked).snapshot.properties.flag("delta.enableInCommitTimestamps")
 
 
 def test_a_table_that_is_not_there_is_named_with_those_that_are(lake: LogLake) -> None:
-    lake.create_log("flights", ID)
+    lake._create_log("flights", ID)
     for call in (lake.snapshot, lake.release, lake.backfill, lake.repair):
         with pytest.raises(TableNotFound, match=r"no table named 'nope'.*Existing tables: flights"):
             call("nope")
@@ -171,7 +218,7 @@ def test_a_table_that_is_not_there_is_named_with_those_that_are(lake: LogLake) -
 
 
 def test_a_table_is_written_and_read_by_its_path_while_the_lake_is_open(lake: LogLake, tmp_path: Path) -> None:
-    lake.create_log("t", ID)
+    lake._create_log("t", ID)
     append(tmp_path / "lake" / "t", "a")
     append((tmp_path / "lake" / "t").as_uri(), "b")
     assert live(lake.snapshot("t").store) == ["a", "b"]
@@ -182,7 +229,7 @@ def test_a_table_is_written_and_read_by_its_path_while_the_lake_is_open(lake: Lo
 def test_a_table_of_a_lake_that_is_closed_is_read_and_not_written(tmp_path: Path) -> None:
     path = tmp_path / "lake" / "t"
     with held(tmp_path / "lake") as lake:
-        lake.create_log("t", ID)
+        lake._create_log("t", ID)
         append(path, "a")
         owner_id = lake.owner.owner_id
     found = Snapshot.load(path)
@@ -196,7 +243,7 @@ def test_a_table_of_a_lake_that_is_closed_is_read_and_not_written(tmp_path: Path
 
 def test_a_lake_that_is_closed_leaves_every_commit_to_everybody(tmp_path: Path) -> None:
     with LogLake.open(tmp_path / "lake") as lake:
-        lake.create_log("t", ID)
+        lake._create_log("t", ID)
         for name in ("a", "b", "c"):
             append(tmp_path / "lake" / "t", name)
     assert live(open_store(tmp_path / "lake" / "t")) == ["a", "b", "c"]
@@ -204,7 +251,7 @@ def test_a_lake_that_is_closed_leaves_every_commit_to_everybody(tmp_path: Path) 
 
 def test_commits_reach_everybody_soon(tmp_path: Path) -> None:
     with LogLake.open(tmp_path / "lake") as lake:
-        store = lake.create_log("t", ID).store
+        store = lake._create_log("t", ID).store
         append(tmp_path / "lake" / "t", "a")
         eventually(lambda: log_names(store, ".json") == [0, 1])
 
@@ -224,7 +271,7 @@ def test_the_read_timestamp_table_has_as_many_slots_as_are_asked_for(tmp_path: P
 
 def test_a_lake_may_be_open_more_than_once(tmp_path: Path) -> None:
     first, second = held(tmp_path / "lake"), held(tmp_path / "lake")
-    first.create_log("t", ID)
+    first._create_log("t", ID)
     append(tmp_path / "lake" / "t", "a")
     assert second.snapshot("t").version == 1
     second.close()
@@ -234,7 +281,7 @@ def test_a_lake_may_be_open_more_than_once(tmp_path: Path) -> None:
 
 
 def test_an_owner_of_another_kind_is_never_written_around(tmp_path: Path, lake: LogLake) -> None:
-    snapshot = lake.create_log("t", ID).snapshot
+    snapshot = lake._create_log("t", ID).snapshot
     theirs = {"delta.managedCommit.commitOwner": "commit-owner-1"}
     foreign = replace(snapshot.metadata, configuration={**snapshot.metadata.configuration, **theirs})
     store = open_store(tmp_path / "theirs")
@@ -309,7 +356,7 @@ def test_what_is_no_table_is_not_taken_over(lake: LogLake, tmp_path: Path) -> No
 
 def test_a_table_that_is_handed_back_is_everybodys(lake: LogLake, tmp_path: Path) -> None:
     path = tmp_path / "lake" / "t"
-    lake.create_log("t", ID)
+    lake._create_log("t", ID)
     append(path, "a")
     before = append(path, "b")
     lake.release("t")
@@ -332,7 +379,7 @@ def test_a_table_that_is_handed_back_is_everybodys(lake: LogLake, tmp_path: Path
 
 def test_a_table_comes_back_after_it_was_handed_back(lake: LogLake, tmp_path: Path) -> None:
     path = tmp_path / "lake" / "t"
-    lake.create_log("t", ID)
+    lake._create_log("t", ID)
     for _ in range(2):
         lake.release("t")
         append(path, f"f{slackwater.Snapshot.load(path).version}")
@@ -343,7 +390,7 @@ def test_a_table_comes_back_after_it_was_handed_back(lake: LogLake, tmp_path: Pa
 
 def test_a_table_that_is_dropped_is_gone_with_its_place(lake: LogLake, tmp_path: Path) -> None:
     place = tmp_path / "lake" / "t"
-    lake.create_log("t", ID)
+    lake._create_log("t", ID)
     (place / "part").mkdir()
     (place / "part" / "f1").touch()
     append(place, "part/f1")
@@ -357,16 +404,16 @@ def test_a_table_that_is_dropped_is_gone_with_its_place(lake: LogLake, tmp_path:
     with pytest.raises(SlackwaterError):
         under_way.commit("WRITE")
     assert not place.exists()
-    lake.create_log("t", ID)
+    lake._create_log("t", ID)
     assert lake.snapshot("t").version == 0
     with pytest.raises(TableNotFound):
         lake.drop_table("nothing")
 
 
 def test_files_of_a_dropped_table_stay_where_the_lake_did_not_place_them(lake: LogLake, tmp_path: Path) -> None:
-    lake.create_log("elsewhere", ID, location=tmp_path / "elsewhere")
-    lake.create_log("kept", ID)
-    lake.create_log("gone", ID, location=tmp_path / "gone")
+    lake._create_log("elsewhere", ID, location=tmp_path / "elsewhere")
+    lake._create_log("kept", ID)
+    lake._create_log("gone", ID, location=tmp_path / "gone")
     assert not lake.drop_table("elsewhere")
     assert not lake.drop_table("kept", keep_files=True)
     assert lake.drop_table("gone", keep_files=False)
@@ -379,7 +426,7 @@ def test_files_of_a_dropped_table_stay_where_the_lake_did_not_place_them(lake: L
 def test_who_reads_a_table_while_it_is_dropped_never_finds_an_older_state(
     lake: LogLake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lake.create_log("t", ID, properties={"delta.checkpointInterval": "2"})
+    lake._create_log("t", ID, properties={"delta.checkpointInterval": "2"})
     for number in range(5):
         append(tmp_path / "lake" / "t", f"f{number}")
     monkeypatch.setattr("slackwater.maintenance.delete_table._BATCH", 1)
@@ -400,7 +447,7 @@ def test_who_reads_a_table_while_it_is_dropped_never_finds_an_older_state(
 
 def test_an_owner_that_keeps_its_tables_says_so(tmp_path: Path) -> None:
     with held(tmp_path / "lake", keeps_tables=True) as lake:
-        lake.create_log("t", ID)
+        lake._create_log("t", ID)
         with pytest.raises(OperationNotAllowed, match="does not release"):
             lake.release("t")
         assert append(tmp_path / "lake" / "t", "a").version == 1
@@ -408,10 +455,10 @@ def test_an_owner_that_keeps_its_tables_says_so(tmp_path: Path) -> None:
 
 def test_a_lake_is_confined_to_its_roots(tmp_path: Path) -> None:
     with held(tmp_path / "lake", roots=[tmp_path / "lake"]) as lake:
-        lake.create_log("t", ID)
+        lake._create_log("t", ID)
         plain(tmp_path / "old")
         for call in (
-            lambda: lake.create_log("u", ID, location=tmp_path / "outside"),
+            lambda: lake._create_log("u", ID, location=tmp_path / "outside"),
             lambda: lake.adopt("old", tmp_path / "old"),
         ):
             with pytest.raises(PathNotAllowed):
@@ -437,10 +484,13 @@ def test_a_lake_in_an_object_store_wants_a_database() -> None:
         {"delta.ManagedCommit.CommitOwner": "me"},
         {"delta.enableInCommitTimestamps": "false"},
         {"delta.feature.catalogOwned-preview": "supported"},
+        {"delta.feature.catalogManaged": "supported"},
+        {"slackwater.commitOwner": "me"},
+        {"slackwater.commitOwnerConf": "{}"},
     ],
 )
 def test_properties_of_the_ownership_are_not_for_users_to_change(lake: LogLake, change: dict[str, str]) -> None:
-    snapshot = lake.create_log("t", ID).snapshot
+    snapshot = lake._create_log("t", ID).snapshot
     with pytest.raises((InvalidArgument, OperationNotAllowed)):
         set_properties(snapshot, change).commit(begin(snapshot))
     assert lake.snapshot("t").version == 0
@@ -451,14 +501,14 @@ def test_properties_of_the_ownership_are_not_for_users_to_change(lake: LogLake, 
     ["delta.managedCommit.commitOwner", "delta.managedCommit.commitOwnerConf", "delta.enableInCommitTimestamps"],
 )
 def test_the_ownership_is_not_unset(lake: LogLake, key: str) -> None:
-    snapshot = lake.create_log("t", ID).snapshot
+    snapshot = lake._create_log("t", ID).snapshot
     with pytest.raises((InvalidArgument, OperationNotAllowed)):
         unset_properties(snapshot, [key]).commit(begin(snapshot))
     assert lake.snapshot("t").metadata.configuration[key]
 
 
 def test_other_properties_are_set_and_unset_through_the_owner(lake: LogLake) -> None:
-    snapshot = lake.create_log("t", ID).snapshot
+    snapshot = lake._create_log("t", ID).snapshot
     changed = set_properties(snapshot, {"owner": "me"}).commit(begin(snapshot)).snapshot
     assert changed.metadata.configuration["owner"] == "me"
     assert ownership(changed.configuration, "t") is not None
@@ -491,7 +541,7 @@ def test_a_table_in_an_invalid_state_is_read_but_neither_written_nor_taken_over(
     lake: LogLake, tmp_path: Path, what: str
 ) -> None:
     store = open_store(tmp_path / "bad")
-    write_version(store, 0, *_without(lake.create_log("t", ID).snapshot, what))
+    write_version(store, 0, *_without(lake._create_log("t", ID).snapshot, what))
     assert slackwater.Snapshot.load(tmp_path / "bad").version == 0
     for call in (lambda: append(tmp_path / "bad", "a"), lambda: lake.adopt("bad", tmp_path / "bad")):
         with pytest.raises(CorruptTable, match=r"managedCommit|commitOwner"):
@@ -501,7 +551,7 @@ def test_a_table_in_an_invalid_state_is_read_but_neither_written_nor_taken_over(
 
 def test_a_commit_that_went_around_the_owner_is_reported_to_readers_and_writers(lake: LogLake, tmp_path: Path) -> None:
     path = tmp_path / "lake" / "t"
-    snapshot = lake.create_log("t", ID).snapshot
+    snapshot = lake._create_log("t", ID).snapshot
     append(path, "a")
     lake.backfill("t")
     info = {"commitInfo": {"inCommitTimestamp": 5, "timestamp": 5, "operation": "x", "txnId": "x"}}
@@ -532,7 +582,7 @@ def test_a_snapshot_from_before_the_take_over_finds_the_owners_commits_when_it_i
 
 
 def test_checkpoints_and_checksums_are_only_of_versions_that_are_in_the_log(lake: LogLake) -> None:
-    store = lake.create_log("t", ID, properties={"delta.checkpointInterval": "3"}).store
+    store = lake._create_log("t", ID, properties={"delta.checkpointInterval": "3"}).store
     for number in range(11):
         append(lake.snapshot("t"), f"f{number}")
         backfilled = set(log_names(store, ".json"))
@@ -544,7 +594,7 @@ def test_checkpoints_and_checksums_are_only_of_versions_that_are_in_the_log(lake
 
 def test_checkpoints_are_written_where_commits_are_backfilled(tmp_path: Path) -> None:
     with LogLake.open(tmp_path / "lake") as lake:
-        store = lake.create_log("t", ID, properties={"delta.checkpointInterval": "2"}).store
+        store = lake._create_log("t", ID, properties={"delta.checkpointInterval": "2"}).store
         for number in range(8):
             append(lake.snapshot("t"), f"f{number}")
             lake.backfill("t")
@@ -557,7 +607,7 @@ def test_checkpoints_are_written_where_commits_are_backfilled(tmp_path: Path) ->
 
 def test_a_checkpoint_that_was_due_before_its_commit_was_backfilled_comes_with_the_next_commit(tmp_path: Path) -> None:
     with held(tmp_path / "lake") as lake:
-        store = lake.create_log("t", ID, properties={"delta.checkpointInterval": "4"}).store
+        store = lake._create_log("t", ID, properties={"delta.checkpointInterval": "4"}).store
         for number in range(5):
             append(lake.snapshot("t"), f"f{number}")
         assert log_names(store, ".checkpoint.parquet") == []
@@ -574,7 +624,7 @@ def test_a_checkpoint_that_was_due_before_its_commit_was_backfilled_comes_with_t
 def test_everybody_reads_the_part_that_is_backfilled(lake: LogLake, tmp_path: Path) -> None:
     deltalake = pytest.importorskip("deltalake")
     path = tmp_path / "lake" / "t"
-    lake.create_log("t", ID)
+    lake._create_log("t", ID)
     append(path, "a", "b")
     append(path, "c")
     lake.owner.backfill_to_version(lake.owner.table("t").table_id, 1)
@@ -585,7 +635,7 @@ def test_everybody_reads_the_part_that_is_backfilled(lake: LogLake, tmp_path: Pa
 
 
 def test_what_a_lakes_commit_holds_is_what_the_transaction_said(lake: LogLake, tmp_path: Path) -> None:
-    snapshot = lake.create_log("t", ID).snapshot
+    snapshot = lake._create_log("t", ID).snapshot
     transaction = slackwater.Transaction(snapshot)
     transaction.add(add("a"))
     done = transaction.commit("WRITE", {"mode": "Append"}, {"numFiles": "1"}, "by hand")

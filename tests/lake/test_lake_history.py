@@ -47,7 +47,7 @@ def shown(commits: list[LakeCommit]) -> list[dict[str, int]]:
 def test_transactions_stand_in_order_of_time_newest_first(lake: LogLake, clock: FakeClock) -> None:
     for name in ("a", "b"):
         clock.now_ms += 1000
-        lake.create_log(name, ID)
+        lake._create_log(name, ID)
     clock.now_ms += 1000
     append(lake, "a", "1")
     clock.now_ms += 1000
@@ -73,7 +73,7 @@ def test_transactions_stand_in_order_of_time_newest_first(lake: LogLake, clock: 
 
 def test_those_of_one_instant_stand_in_the_order_of_names(lake: LogLake) -> None:
     for name in ("c", "a", "b"):
-        lake.create_log(name, ID)
+        lake._create_log(name, ID)
     found = lake.history()
     stamps = [commit.timestamp for commit in found]
     assert stamps == sorted(stamps, reverse=True)
@@ -87,18 +87,18 @@ def test_what_is_older_than_the_limit_is_not_read(
 ) -> None:
     for name in ("a", "b", "c"):
         clock.now_ms += 1000
-        lake.create_log(name, ID)
+        lake._create_log(name, ID)
     for number in range(5):
         clock.now_ms += 1000
         append(lake, "b", str(number))
     opened: list[str] = []
-    table_of = lake.table_of
+    table_of = lake._table_of
 
     def counting(at: Any) -> Any:
         opened.append(at.name)
         return table_of(at)
 
-    monkeypatch.setattr(lake, "table_of", counting)
+    monkeypatch.setattr(lake, "_table_of", counting)
     assert lake.history(limit=0) == []
     assert opened == []
     assert shown(lake.history(limit=3)) == [{"b": 5}, {"b": 4}, {"b": 3}]
@@ -116,7 +116,7 @@ def test_a_table_with_an_earlier_life_has_all_of_its_versions_in_their_order(
     transaction.commit("WRITE")
     dated(path, clock.now_ms)
     clock.now_ms += 1000
-    lake.create_log("a", ID)
+    lake._create_log("a", ID)
     lake.adopt("b", path)
     append(lake, "b", "2")
     # The first versions go by the times of their files, and these were copied.

@@ -27,6 +27,7 @@ from slackwater.errors import (
 from slackwater.lake.lake import LogLake
 from slackwater.lake.recovery import recovery
 from slackwater.lake.recovery.recovery import RecoveryOptions
+from slackwater.owner.api.transactions import TransactionResponse
 from slackwater.owner.database.database import Database
 from slackwater.owner.embedded import DATABASE_FILE, EmbeddedOwner
 from slackwater.owner.publish.orphaned_files import GRACE_MS
@@ -35,9 +36,11 @@ from slackwater.owner.state.clock import OwnerClock
 from slackwater.owner.state.commit_content import content
 from slackwater.owner.state.commit_files import versions_after
 from slackwater.protocol.actions.file_names import staged_path, version_prefix
+from slackwater.protocol.actions.transaction_groups import GROUP_TAG, TransactionGroup
 from slackwater.storage.open import open_store
-from tests.contract.owners import SteppedPlaces, actions_in, at_once, info_in, new_id
+from tests.contract.owners import SteppedPlaces, Table, actions_in, at_once, info_in, new_id
 from tests.contract.postgres import shared_server
+from tests.contract.test_staged_by_client import staged
 from tests.transaction.tables import add, schema
 
 ID = schema({"id": "long"})
@@ -59,7 +62,7 @@ def lake(root: Path) -> Iterator[LogLake]:
     """The tables `a` and `b`: of each one commit in the log, and one that is not; and one transaction over both."""
     found = held(root)
     for name in ("a", "b"):
-        found.create_log(name, ID)
+        found._create_log(name, ID)
         append(found, name)
         found.backfill(name)
         append(found, name)
@@ -239,8 +242,8 @@ def test_no_timestamp_comes_again_whatever_the_clock_says(lake: LogLake, root: P
 
 
 def test_tables_keep_their_names_and_others_are_told_by_the_user(lake: LogLake, root: Path, tmp_path: Path) -> None:
-    lake.create_log("elsewhere", ID, location=tmp_path / "outside" / "t")
-    lake.create_log("named", ID, location=root / "deep" / "inside" / "t")
+    lake._create_log("elsewhere", ID, location=tmp_path / "outside" / "t")
+    lake._create_log("named", ID, location=root / "deep" / "inside" / "t")
     lose(lake, root)
     told = RecoveryOptions(tables=[str(tmp_path / "outside" / "t")])
     LogLake.recover_state(root, choices=told)
@@ -253,7 +256,7 @@ def test_tables_keep_their_names_and_others_are_told_by_the_user(lake: LogLake, 
 
 def test_a_table_of_another_lake_is_left_alone(lake: LogLake, root: Path, tmp_path: Path) -> None:
     with held(tmp_path / "other") as other:
-        other.create_log("theirs", ID, location=root / "theirs")
+        other._create_log("theirs", ID, location=root / "theirs")
         owners = {lake.owner.owner_id, other.owner.owner_id}
         own = lake.owner.owner_id
         lose(lake, root)
@@ -346,10 +349,10 @@ def test_all_that_was_acknowledged_is_there_after_an_old_database_was_restored(
 ) -> None:
     database, restore = new_database(kind, tmp_path)
     lake = held(root, database)
-    lake.create_log("a", ID)
+    lake._create_log("a", ID)
     append(lake, "a")
     backup = restore(lake)
-    lake.create_log("b", ID)
+    lake._create_log("b", ID)
     for _ in range(3):
         append(lake, "a")
     append_together(lake, "a", "b")
@@ -488,7 +491,7 @@ def test_a_backup_that_is_made_while_others_commit_is_enough(lake: LogLake, root
 
 
 def test_a_lake_that_was_copied_is_another_one(lake: LogLake, root: Path, tmp_path: Path) -> None:
-    lake.create_log("outside", ID, location=tmp_path / "outside")
+    lake._create_log("outside", ID, location=tmp_path / "outside")
     copy = tmp_path / "copy"
     shutil.copytree(root, copy)
     with pytest.raises(
@@ -522,7 +525,7 @@ def test_a_postgres_database_is_not_used_for_a_copy_of_its_tables(root: Path, tm
     database = shared_server().new_database()
     root.mkdir()
     with held(root, database) as lake:
-        lake.create_log("a", ID)
+        lake._create_log("a", ID)
     shutil.copytree(root, tmp_path / "copy")
     with pytest.raises(OperationNotAllowed, match="It is a copy"):
         LogLake.open(tmp_path / "copy", database)
@@ -631,3 +634,28 @@ def commit_of(table_id: str, version: int, path: str) -> Any:
     commit_id = new_id()
     info = {"commitInfo": {"txnId": commit_id, "operation": "WRITE"}}
     return CommitRequest(table_id, commit_id, version, [info, add(path).to_json()])
+
+
+@pytest.mark.parametrize("parts", [2, 1])
+def test_a_group_that_its_client_staged_counts_in_all_tables_or_in_none(root: Path, parts: int) -> None:
+    found = held(root)
+    for name in ("a", "b"):
+        found._create_log(name, ID, managed="catalogManaged")
+        found.backfill(name)
+    ids = {name: found.owner.table(name).table_id for name in ("a", "b")}
+    txn_id, path = new_id(), f"{new_id()}.parquet"
+    group = TransactionGroup.of(txn_id, dict.fromkeys(ids.values(), 1), found.owner.owner_id)
+    at_ms = OwnerClock().now_ms()
+    asked = []
+    for name in ("a", "b")[:parts]:
+        table = Table(found.owner, ids[name], name, open_store(root / name))
+        written(found, name, path)
+        told = {"txnId": txn_id, "tags": {GROUP_TAG: txn_id}}
+        asked.append(staged(table, 1, at_ms, group.to_json(), {"add": add(path).to_json()["add"]}, **told))
+    if parts == 2:
+        assert isinstance(found.owner, EmbeddedOwner)
+        assert isinstance(found.owner.commit_staged_group(txn_id, asked), TransactionResponse)
+        found.backfill("a")
+    lose(found, root)
+    with LogLake.open(root, recover=True) as recovered:
+        assert contents(recovered) == dict.fromkeys(("a", "b"), [path] if parts == 2 else [])

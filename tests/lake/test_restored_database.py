@@ -60,7 +60,7 @@ def test_all_that_was_acknowledged_is_there_after_postgres_came_back_to_a_point_
     root, url = tmp_path / "lake", server.new_database()
     lake = held(root, url)
     for name in ("a", "b"):
-        lake.create_log(name, ID)
+        lake._create_log(name, ID)
     both = [append_together(lake, "a", "b") for _ in range(2)]
     lake.backfill("a")
 
@@ -87,7 +87,7 @@ def test_all_that_was_acknowledged_is_there_after_postgres_came_back_to_a_point_
     server.start()
     with pytest.raises(OperationNotAllowed, match=r"is older than the tables: .*slackwater lake recover"):
         LogLake.open(root, url)
-    command = recovered.replace("/data/lake", str(root)).replace("postgresql://owner@/lake", url)
+    command = recovered.replace("work/lake", str(root)).replace("postgresql://owner@/lake", url)
     assert lines(*shlex.split(command)[1:])[-1].startswith("the lake's commit owner is ")
     with LogLake.open(root, url) as found:
         assert contents(found) == {"a": sorted([*both, alone]), "b": sorted(both)}
@@ -109,7 +109,7 @@ def added(table: Path) -> Counter[str]:
 def test_a_commit_that_was_under_way_in_the_copy_and_was_acknowledged_since_is_not_lost(tmp_path: Path) -> None:
     root, copy = tmp_path / "lake", tmp_path / "owner.db"
     with held(root) as lake:
-        lake.create_log("a", ID)
+        lake._create_log("a", ID)
         path = written(lake, "a")
     database = Database(f"sqlite:////{root}/{DATABASE_FILE}")
 
@@ -132,7 +132,7 @@ def test_what_lands_while_a_restored_database_is_looked_at_is_not_taken_for_lost
 ) -> None:
     root, told = tmp_path / "lake", list[str]()
     with held(root) as going_on:
-        going_on.create_log("a", ID)
+        going_on._create_log("a", ID)
         # As where a standby took over, and several processes open the lake at once.
         going_on.owner.database.write(  # type: ignore[attr-defined]
             lambda c: c.execute(sa.update(owner).values(database_mark="another"))

@@ -59,7 +59,7 @@ class Shelf:
         self.later()
         for name in names:
             # Its commits are years old by the clock of whoever cleans up.
-            self.lake.create_log(name, ID, properties={"delta.enableExpiredLogCleanup": "false"})
+            self.lake._create_log(name, ID, properties={"delta.enableExpiredLogCleanup": "false"})
 
     def append(self, name: str, path: str) -> int:
         """When it was committed."""
@@ -149,13 +149,13 @@ def test_the_owner_is_asked_once_and_only_logs_that_are_needed_are_read(
     moment = shelf.append("t007", "1")
     opened: list[str] = []
     calls: list[str] = []
-    table_of = shelf.lake.table_of
+    table_of = shelf.lake._table_of
 
     def opening(at: Any) -> Table:
         opened.append(at.name)
         return table_of(at)
 
-    monkeypatch.setattr(shelf.lake, "table_of", opening)
+    monkeypatch.setattr(shelf.lake, "_table_of", opening)
     for name in ("cut", "tables", "table", "get_commits"):
         monkeypatch.setattr(shelf.lake.owner, name, counted(name, getattr(shelf.lake.owner, name), calls))
     past = shelf.lake.as_of(moment)
@@ -288,7 +288,7 @@ def test_a_table_that_was_handed_back_stays_in_the_slices_of_before(shelf: Shelf
     assert unchanged(), "at another owner"
     # Another table has the name now.
     shelf.later()
-    shelf.lake.create_log("a", ID, location=tmp_path / "another")
+    shelf.lake._create_log("a", ID, location=tmp_path / "another")
     since = shelf.later()
     assert unchanged(), "where another table has its name"
     assert shelf.lake.as_of(handed_back).tables() == ["b"]

@@ -46,8 +46,8 @@ class Kit:
         owner = EmbeddedOwner.open(root, clock=self.clock.owner_clock(), backfill_delay_s=None)
         self.lake = LogLake(owner, owner.root_url)
         for name in ("a", "b"):
-            self.lake.create_log(name, SCHEMA)
-        self.lake.create_log("days", SCHEMA, ["day"])
+            self.lake._create_log(name, SCHEMA)
+        self.lake._create_log("days", SCHEMA, ["day"])
         self.later(1000)
 
     def later(self, ms: int = 10) -> None:
@@ -408,7 +408,7 @@ def test_a_transaction_that_ended_is_not_used_again(kit: Kit) -> None:
 
 def test_a_table_of_another_lake_is_not_found(kit: Kit, tmp_path: Path) -> None:
     with LogLake.open(tmp_path / "other") as other:
-        other.create_log("theirs", SCHEMA)
+        other._create_log("theirs", SCHEMA)
         with kit.lake.transaction() as tx, pytest.raises(TableNotFound, match=r"others=\["):
             tx.snapshot("theirs")
 

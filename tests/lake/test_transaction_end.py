@@ -264,7 +264,7 @@ from pathlib import Path
 from slackwater import AddFile
 from slackwater.lake.lake import LogLake
 lake = LogLake.open({str(tmp_path / "lake")!r})
-lake.create_log("a", {SCHEMA!r})
+lake._create_log("a", {SCHEMA!r})
 tx = lake.transaction()
 log = tx.log("a")
 Path({str(tmp_path / "lake")!r}, "a", "1.parquet").write_bytes(b"rows")
@@ -307,7 +307,7 @@ def test_a_table_is_not_changed_past_its_transaction(kit: Kit, tmp_path: Path, m
 
 def test_tables_of_others_are_left_alone(kit: Kit, tmp_path: Path) -> None:
     with LogLake.open(tmp_path / "other") as other:
-        other.create_log("theirs", SCHEMA)
+        other._create_log("theirs", SCHEMA)
         slackwater.Transaction.create(tmp_path / "plain", SCHEMA).commit("CREATE TABLE")
         with kit.lake.transaction():
             for path in (tmp_path / "other" / "theirs", tmp_path / "plain"):

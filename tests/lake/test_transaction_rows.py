@@ -18,7 +18,7 @@ from tests.transaction.tables import schema
 def lake(tmp_path: Path) -> Iterator[LogLake]:
     with LogLake.open(tmp_path / "lake") as found:
         for name in ("a", "b"):
-            found.create_log(name, schema({"id": "long"}))
+            found._create_log(name, schema({"id": "long"}))
         yield found
 
 
@@ -100,7 +100,7 @@ def test_a_locking_transaction_locks_the_table_for_the_write(lake: LogLake) -> N
 
 def test_a_default_time_is_the_time_of_the_transaction(lake: LogLake) -> None:
     text = schema({"id": "long", "at": "timestamp"}, at={"CURRENT_DEFAULT": "current_timestamp()"})
-    lake.create_log("timed", text, properties={"delta.feature.allowColumnDefaults": "supported"})
+    lake._create_log("timed", text, properties={"delta.feature.allowColumnDefaults": "supported"})
     with lake.transaction() as tx:
         tx.table("timed").append(pa.table({"id": [1]}))
     assert lake.snapshot("timed").to_arrow()["at"].to_pylist() == [tx.commit_timestamp]

@@ -36,7 +36,7 @@ class TwoLakes:
         self.root = root
         for name in ("one", "two"):
             self.lakes[name] = self.opened(name)
-            self.lakes[name].create_log(name, SCHEMA)
+            self.lakes[name]._create_log(name, SCHEMA)
 
     def opened(self, name: str) -> LogLake:
         clock = self.clocks[name].owner_clock()
@@ -316,7 +316,7 @@ def test_a_table_is_not_given_back_while_a_vote_for_it_stands(lakes: TwoLakes, m
 
 
 def test_a_name_that_several_lakes_have_says_nothing(lakes: TwoLakes) -> None:
-    lakes.two.create_log("one", SCHEMA)
+    lakes.two._create_log("one", SCHEMA)
     tx = lakes.one.transaction(others=[lakes.two])
     with pytest.raises(InvalidArgument, match="Adopt one of these tables"):
         tx.snapshot("one")

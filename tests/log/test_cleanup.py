@@ -73,7 +73,13 @@ class DatedLog(TableLog):
             write_checkpoint(self.load(version), TODAY_MS, layout)
 
     def clean_up(self, now_ms: int = TODAY_MS) -> LogCleanup:
-        return clean_up_log(self.store, self.load(), now_ms)
+        """A cleanup after a dry run, which names the same files and deletes none."""
+        before = self.names()
+        planned = clean_up_log(self.store, self.load(), now_ms, dry_run=True)
+        assert self.names() == before
+        done = clean_up_log(self.store, self.load(), now_ms)
+        assert planned == done
+        return done
 
     def names(self) -> list[str]:
         return [meta.path.removeprefix("_delta_log/") for meta in self.store.list_from("_delta_log", recursive=True)]

@@ -7,6 +7,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -347,3 +348,31 @@ def test_files_in_an_object_store_become_a_table() -> None:
     store.put("p=a%3Ab/x", sink.getvalue().to_pybytes())
     assert convert(Table(store), ConvertRequest(parse_column_list("p STRING"))) is not None
     assert _values(Snapshot.open(store)) == {"p=a%253Ab/x": {"p": "a:b"}}
+
+
+# Variants.
+
+
+def _put_variants(root: Path, *values: str) -> None:
+    root.mkdir(parents=True, exist_ok=True)
+    rows = " UNION ALL ".join(f"SELECT {number} AS id, {value} AS v" for number, value in enumerate(values))
+    duckdb.sql(f"COPY ({rows}) TO '{root}/f.parquet'")
+
+
+def test_variants_of_duckdb_become_variants(tmp_path: Path) -> None:
+    _put_variants(tmp_path, "'x'::VARIANT", "{'a': 1, 'b': [1, 2.5]}::VARIANT", "[]::VARIANT")
+    table = _converted(tmp_path)
+    assert [(column.name, str(column.type)) for column in table.schema] == [("id", "integer"), ("v", "variant")]
+    found = table.to_arrow(variant_format="json").to_pylist()
+    assert [orjson.loads(row["v"]) for row in found] == ["x", {"a": 1, "b": [1, 2.5]}, []]
+    (file,) = table.live_files(["stats"]).to_pylist()
+    assert orjson.loads(file["stats"])["nullCount"]["id"] == 0
+
+
+def test_shredded_variants_need_the_feature_of_shredding(tmp_path: Path) -> None:
+    """Source: delta-protocol.md "Variant Shredding"."""
+    _put_variants(tmp_path / "shredded", "'x'::VARIANT")
+    shredded = _converted(tmp_path / "shredded")
+    assert pq.read_metadata(tmp_path / "shredded/f.parquet").schema.column(3).path == "v.typed_value"
+    assert {"variantType", "variantShredding"} <= set(shredded.protocol.reader_features or ())
+    assert "delta.enableVariantShredding" not in shredded.properties

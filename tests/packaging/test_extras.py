@@ -49,7 +49,7 @@ def test_the_names_of_the_extras_are_those_of_the_project() -> None:
         return names
 
     for extra, names in EXTRAS.items():
-        said = {name.replace("_", "-") for name in names}
+        said = {{"jwt": "pyjwt"}.get(name, name).replace("_", "-") for name in names}
         # What the command line adds is told of by the command line.
         assert said == installed(extra) - ({"typer", "rich"} if extra != "cli" else set())
 

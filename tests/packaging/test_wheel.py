@@ -104,7 +104,7 @@ def test_the_licence_is_said_in_the_form_of_spdx(metadata: email.message.Message
 
 def test_what_only_this_repository_needs_is_no_extra(metadata: email.message.Message) -> None:
     extras = set(metadata.get_all("Provides-Extra") or ())
-    users = "cli spark connect lake stores postgres server png pandas polars duckdb"
+    users = "cli spark connect lake stores postgres server png otel pandas polars duckdb"
     assert extras == set(users.split())
     required = " ".join(metadata.get_all("Requires-Dist") or ())
     assert not any(name in required for name in ("pytest", "mypy", "ruff", "hypothesis", "moto", "psutil"))

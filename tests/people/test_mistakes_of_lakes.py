@@ -27,8 +27,8 @@ CONNECTS: list[tuple[str, Call, str]] = [
 ]
 MISTAKES: list[tuple[str, Call, str]] = [
     ("unknown table name", lambda lake, root: lake.snapshot("orderz"), "orderz"),
-    ("create twice", lambda lake, root: lake.create_log("orders", SCHEMA), "orders"),
-    ("create with a bad name", lambda lake, root: lake.create_log("a/b", SCHEMA), "a/b"),
+    ("create twice", lambda lake, root: lake._create_log("orders", SCHEMA), "orders"),
+    ("create with a bad name", lambda lake, root: lake._create_log("a/b", SCHEMA), "a/b"),
     ("adopt the same twice", lambda lake, root: lake.adopt("again", root / "lake" / "orders"), "orders"),
     ("adopt what is no table", lambda lake, root: lake.adopt("more", root / "nothing"), "nothing"),
     ("release what is not there", lambda lake, root: lake.release("orderz"), "orderz"),
@@ -64,7 +64,7 @@ def _time(lake: LogLake, precision: int) -> None:
 def test_a_mistake_with_a_lake_is_answered_by_one_sentence(tmp_path: Path, call: Call, says: str) -> None:
     (tmp_path / "file").touch()
     with LogLake.open(tmp_path / "lake") as lake:
-        lake.create_log("orders", SCHEMA)
+        lake._create_log("orders", SCHEMA)
         versions = [lake.snapshot(table.name).version for table in lake.tables()]
         with pytest.raises(SlackwaterError) as caught:
             call(lake, tmp_path)
@@ -78,7 +78,7 @@ AFTER_THE_END: list[tuple[str, Call]] = [
     ("tables", lambda lake, root: lake.tables()),
     ("history", lambda lake, root: lake.history()),
     ("as_of", lambda lake, root: lake.as_of("2026-01-01")),
-    ("create_log", lambda lake, root: lake.create_log("more", SCHEMA)),
+    ("_create_log", lambda lake, root: lake._create_log("more", SCHEMA)),
     ("transaction", lambda lake, root: lake.transaction()),
     ("drop_table", lambda lake, root: lake.drop_table("orders")),
     ("adopt", lambda lake, root: lake.adopt("again", root / "lake" / "orders")),
@@ -88,7 +88,7 @@ AFTER_THE_END: list[tuple[str, Call]] = [
 
 def test_a_lake_that_was_closed_says_so_and_does_nothing(tmp_path: Path) -> None:
     with LogLake.open(tmp_path / "lake") as lake:
-        lake.create_log("orders", SCHEMA)
+        lake._create_log("orders", SCHEMA)
     for name, call in AFTER_THE_END:
         with pytest.raises(InvalidArgument) as caught:
             call(lake, tmp_path)

@@ -18,6 +18,7 @@ from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.commit.factory import begin
 from slackwater.transaction.table.alteration import set_properties
 from slackwater.transaction.table.public_transaction import Transaction
+from tests.data_files.pages import page_versions
 from tests.transaction.tables import commit_actions, schema
 
 ROWS = pa.table({"id": pa.array(range(10), pa.int64()), "day": ["a", "b"] * 5, "x": [None, 0.5] * 5})
@@ -260,3 +261,12 @@ def test_a_memory_store_takes_writes_too() -> None:
     slackwater.write(at, ROWS, partition_by=["day"])
     slackwater.delete(at, "id = 1")
     assert slackwater.Snapshot.load(at).to_arrow().num_rows == 9
+
+
+@pytest.mark.parametrize(("version", "pages"), [("1.0.0", 1), ("2.12.0", 2)])
+def test_files_have_the_tables_pages(tmp_path: Path, version: str, pages: int) -> None:
+    _new(tmp_path, {"delta.parquet.format.version": version})
+    assert page_versions(*_files(tmp_path)) == {pages}
+    slackwater.delete(tmp_path, "id = 3")
+    assert page_versions(*_files(tmp_path)) == {pages}
+    assert len(_rows(tmp_path)) == 9

@@ -137,7 +137,7 @@ def test_a_schema_that_cannot_be_read_gives_a_card_that_says_so(
     broken = property(lambda self: (_ for _ in ()).throw(slackwater.errors.InvalidSchema("token=hunter2 <no>")))
     monkeypatch.setattr(LogSnapshot, "schema", broken)
     assert words(_html(snapshot)) == f"Snapshot {tmp_path} InvalidSchema token=*** <no>"
-    assert repr(snapshot) == f"<Snapshot {tmp_path}: version 0>"
+    assert repr(snapshot) == f"<Snapshot {tmp_path}: version 0, 0 files, 0 B>"
 
 
 def test_many_columns_and_long_types_are_cut(tmp_path: Path) -> None:

@@ -190,9 +190,3 @@ def test_rows_must_say_their_partition(spark: SparkSession, tmp_path: Path) -> N
     with pytest.raises(errors.InvalidArgument, match="partition column p"):
         save(spark.range(1), path)
     assert listing(path) == before
-
-
-def test_a_collated_text_is_not_taken_for_a_plain_one(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(errors.UnsupportedFeature, match="column t"):
-        save(spark.sql("select 'a' collate UNICODE_CI as t"), tmp_path / "t")
-    assert not (tmp_path / "t").exists()

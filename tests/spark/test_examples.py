@@ -21,7 +21,8 @@ from pyspark.sql import functions as F
 
 import slackwater
 from slackwater.owner.embedded import EmbeddedOwner
-from slackwater.owner.served.tokens import Scope, Tokens
+from slackwater.owner.served.access.permissions import Scope
+from slackwater.owner.served.tokens import Tokens
 from slackwater.spark.history.system_time import SystemTimeRelation
 from slackwater.spark.lake.time_slice import TimeSlice, TimeSliceTable
 from slackwater.spark.lake.transaction import LakeTransaction, TransactionTable

@@ -7,7 +7,9 @@ from typing import Any
 import pyarrow as pa
 
 I32, I64, BINARY, LIST, STRUCT = 5, 6, 8, 9, 12
-INT32, INT64, FLOAT = 1, 2, 4
+INT32, INT64, FLOAT, BYTE_ARRAY = 1, 2, 4, 6
+VARIANT = 16
+"""The logical type of a group."""
 Fields = dict[int, tuple[int, Any]]
 """A struct: the kind and the value of each field, by its id. A list is the kind of its elements, and these."""
 
@@ -36,8 +38,12 @@ def thrift(kind: int, value: Any) -> bytes:
 
 
 def element(name: str, **more: Any) -> Fields:
-    """An element of a schema: a column, or a group with `children`."""
-    fields: Fields = {3: (I32, 1), 4: (BINARY, name.encode())}
+    """An element of a schema: a column, or a group with `children`; a `is_list`, or of a `logical` type."""
+    fields: Fields = {3: (I32, 2 if more.get("is_repeated") else 1), 4: (BINARY, name.encode())}
+    if more.get("is_list"):
+        fields[6] = (I32, 3)
+    if "logical" in more:
+        fields[10] = (STRUCT, {more["logical"]: (STRUCT, {})})
     fields |= {5: (I32, more["children"])} if "children" in more else {1: (I32, more.get("type", INT64))}
     return dict(sorted((fields | ({9: (I32, more["id"])} if "id" in more else {})).items()))
 

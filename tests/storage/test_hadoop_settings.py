@@ -103,3 +103,16 @@ def test_what_is_given_for_one_table_goes_first_by_whatever_name() -> None:
     found = merged_options(session, given)
     assert found == {"aws_access_key_id": "id", **given}
     assert open_store("s3://b/t", {**found, "aws_secret_access_key": "secret", "allow_http": "true"})
+
+
+def test_keys_of_one_origin_are_not_joined_by_parts_of_another_ones() -> None:
+    session = {
+        "aws_access_key_id": "s",
+        "aws_session_token": "of the session",
+        "aws_skip_signature": "true",
+        "region": "r",
+    }
+    keys = {"AWS_ACCESS_KEY_ID": "k", "aws_secret_access_key": "secret"}
+    assert merged_options(session, keys) == {"region": "r", **keys}
+    assert merged_options(session, {"region": "other"}) == {**session, "region": "other"}
+    assert merged_options({"token": "t"}, {"access_key_id": "k"}) == {"access_key_id": "k"}

@@ -9,7 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -23,12 +23,13 @@ _HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "content-leng
 class Request:
     """What was asked of the store: `list`, `get`, `head`, `put`, `delete` or `other`, and the key or prefix.
 
-    `is_conditional`: only where nothing is there yet.
+    `is_conditional`: only where nothing is there yet. `signed_by` is the access key of the sender.
     """
 
     kind: str
     key: str
     is_conditional: bool = False
+    signed_by: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,8 @@ def fault_proxy(options: dict[str, str]) -> Iterator[FaultProxy]:
         def _pass(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             request = _request(self.command, self.path, _CONDITION in map(str.lower, self.headers))
-            proxy.seen.append(request)
+            signature = re.search(r"Credential=([^/]+)/", self.headers.get("Authorization", ""))
+            proxy.seen.append(replace(request, signed_by="" if signature is None else signature[1]))
             fault = proxy.fault(request) or Fault()
             time.sleep(fault.delay_s)
             if fault.status is not None and not fault.is_done:

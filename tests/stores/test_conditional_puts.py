@@ -167,7 +167,7 @@ def test_a_lake_commits_to_a_store_that_does_not_know_the_condition(
     root, database = f"{bucket}/lake", f"sqlite:///{tmp_path}/owner.db"
     create(f"{root}/old", options)
     with proxy.faults(fault), LogLake.open(root, database=database, storage_options=given) as lake:
-        lake.create_log("t", SCHEMA)
+        lake._create_log("t", SCHEMA)
         writers = [Transaction(lake.snapshot("t")) for _ in range(2)]
         for number, writer in enumerate(writers):
             writer.add(AddFile(str(number), {}, 10, 0, stats='{"numRecords":1}'))

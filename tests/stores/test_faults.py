@@ -204,7 +204,7 @@ def test_writers_beside_each_other_lose_and_double_nothing(proxy: FaultProxy, pa
 def test_what_an_owner_ratified_is_backfilled_once(proxy: FaultProxy, tmp_path: Path, seed: int) -> None:
     root, database = f"s3://{BUCKET}/lake-{seed}", f"sqlite:///{tmp_path}/owner.db"
     with LogLake.open(root, database=database, storage_options=proxy.options) as lake:
-        lake.create_log("t", SCHEMA)
+        lake._create_log("t", SCHEMA)
 
         def append_one(name: str) -> None:
             append_to(Transaction(lake.snapshot("t")), name)

@@ -21,20 +21,14 @@ def test_the_lines_of_the_guide(
 ) -> None:
     for key, value in as_environment_says(s3).items():
         monkeypatch.setenv(key, value)
-    told = {key.lower(): value for key, value in s3.options.items()}
-    frame = spark.createDataFrame([(12, "XX"), (12, "AA"), (1, "AA")], "month INT, carrier STRING")
-    names: dict[str, Any] = {
-        "spark": spark,
-        "df": frame,
-        "key": told["aws_access_key_id"],
-        "secret": told["aws_secret_access_key"],
-    }
-    first, of_one_table, with_a_connector, _of_hdfs = blocks("docs/guides/stores.md")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    first, of_the_session, of_one_table, with_a_connector, _of_hdfs = blocks("docs/guides/stores.md")
     root = f"{s3.url}/guide"
-    at = {"s3a://bucket": root}
-    run(first, names, {**at, "postgresql://owner@host/lake": f"sqlite:///{tmp_path}/one.db"})
+    run(first, names, {})
+    run(of_the_session, names, {"s3a://bucket": root})
     names["lake"].close()
-    run(of_one_table, names, {**at, "postgresql://owner@host/lake": f"sqlite:///{tmp_path}/two.db"})
+    run(of_one_table, names, {"s3a://bucket": root})
     run(with_a_connector, {"SparkSession": SparkSession}, {})
     left = spark.read.format("delta").load(f"{root}/flights").collect()
     assert sorted((row.month, row.carrier) for row in left) == [

@@ -35,10 +35,11 @@ def test_the_lines_of_the_readme(spark: SparkSession, root: str, tmp_path: Path)
     """Tables and the lake in the bucket; what Spark keeps of a stream is on a disk, a lake's database elsewhere."""
     names: dict[str, Any] = {"spark": spark}
     elsewhere = {
-        'Lake.open("/data/lake"': f'Lake.open("{root}/lake", database="sqlite:///{tmp_path}/owner.db"',
+        'Lake.open("work/lake"': f'Lake.open("{root}/lake", database="sqlite:///{tmp_path}/owner.db"',
         "city STRING) USING delta": f"city STRING) USING delta LOCATION '{root}/airports'",
-        "/data/checkpoints": str(tmp_path),
-        "/data/": f"{root}/",
+        "work/checkpoints": str(tmp_path),
+        'abspath("work/flights_trial")': f'"{root}/flights_trial"',
+        "work/": f"{root}/",
     }
     try:
         run_document("README.md", names, elsewhere)
@@ -64,9 +65,9 @@ def test_the_commands_of_the_readme(spark: SparkSession, root: str) -> None:
     columns = schema({"month": "integer", "delay": "integer"})
     Transaction.create(f"{root}/flights", columns, partition_by=["month"]).commit("CREATE TABLE")
     terminal = next(block for block in blocks("README.md", "console") if "slackwater history" in block)
-    lines = [line.partition("#")[0] for line in terminal.splitlines() if "/data/flights" in line]
+    lines = [line.partition("#")[0] for line in terminal.splitlines() if "work/flights" in line]
     for line in lines:
-        answer = CliRunner().invoke(app, shlex.split(line.replace("/data/flights", f"'{root}/flights'"))[1:])
+        answer = CliRunner().invoke(app, shlex.split(line.replace("work/flights", f"'{root}/flights'"))[1:])
         assert (answer.exit_code, answer.output != "") == (0, True), answer.output
     assert len(lines) == 6
 
@@ -75,11 +76,11 @@ def test_the_commands_of_the_readme_about_a_lake(spark: SparkSession, root: str,
     del spark
     database = f"sqlite:///{tmp_path}/owner.db"
     with LogLake.open(f"{root}/lake", database=database) as lake:
-        lake.create_log("stock", schema({"id": "long"}))
+        lake._create_log("stock", schema({"id": "long"}))
     terminal = next(block for block in blocks("README.md", "console") if "slackwater history" in block)
-    lines = [line.partition("#")[0] for line in terminal.splitlines() if "/data/lake " in f"{line} "]
+    lines = [line.partition("#")[0] for line in terminal.splitlines() if "work/lake " in f"{line} "]
     for line in lines:
-        told = line.replace("/data/lake.html", str(tmp_path / "lake.html")).replace("/data/lake", f"'{root}/lake'")
+        told = line.replace("work/lake.html", str(tmp_path / "lake.html")).replace("work/lake", f"'{root}/lake'")
         answer = CliRunner().invoke(app, [*shlex.split(told)[1:], "--database", database])
         assert answer.exit_code == 0, answer.output
     assert len(lines) == 2

@@ -191,3 +191,56 @@ def test_sparks_connector_is_told_of_files_that_are_asked_for_once(spark: SparkS
     Snapshot.load(path, storage_options=proxy.options).store.delete([file])
     with pytest.raises(slackwater.errors.DataFileNotFound, match=file):
         spark.read.format("delta").load(path)
+
+
+FILES = 300
+"""More than the number up to which a frame lists its files when it is made."""
+
+
+@pytest.fixture
+def many_files(proxy: FaultProxy) -> Callable[[str], None]:
+    """Makes a table of FILES files of ten rows each at a path: file n has the ids from 10 n on."""
+
+    def make(path: str) -> None:
+        write_deltalake(path, ROWS, storage_options=proxy.options)
+        transaction = Transaction(path, storage_options=proxy.options)
+        store = Snapshot.load(path, storage_options=proxy.options).store
+        for number in range(1, FILES):
+            sink = io.BytesIO()
+            pq.write_table(pa.table({"id": pa.array(range(10 * number, 10 * number + 10), pa.int64())}), sink)
+            store.put(f"{number}.parquet", sink.getvalue())
+            bounds = f'"minValues":{{"id":{10 * number}}},"maxValues":{{"id":{10 * number + 9}}},"nullCount":{{"id":0}}'
+            transaction.add(
+                AddFile(f"{number}.parquet", {}, len(sink.getvalue()), 0, stats=f'{{"numRecords":10,{bounds}}}')
+            )
+        transaction.commit("WRITE")
+
+    return make
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("statement", ["where", pytest.param("SQL", marks=pytest.mark.classic)])
+def test_a_selective_query_of_many_files_asks_for_its_file_only(
+    spark: SparkSession, proxy: FaultProxy, many_files: Callable[[str], None], statement: str
+) -> None:
+    slackwater.enable(spark)
+    if needs_connector.args[0]:
+        path = f"s3://{BUCKET}/many-{statement}"
+    else:
+        path = f"s3a://{bucket_of_connector(spark, proxy, f'many-{statement.lower()}')}/t"
+    many_files(path)
+    reader = spark.read.format("delta").options(**{key.lower(): value for key, value in proxy.options.items()})
+    reader.load(path).createOrReplaceTempView("many_files")
+
+    def read() -> None:
+        by_sql = statement == "SQL"
+        frame = (
+            spark.sql("SELECT * FROM many_files WHERE id = 2505") if by_sql else reader.load(path).where("id = 2505")
+        )
+        assert [row.id for row in frame.collect()] == [2505]
+
+    found = asked_for_rows(proxy, read)
+    assert {request.key.rpartition("/")[2] for request in proxy.seen if "_delta_log" not in request.key} == {
+        "250.parquet"
+    }
+    assert found.total() <= 6

@@ -73,7 +73,7 @@ def test_transactions_over_several_tables_and_services_of_a_lake_say_who(tmp_pat
     own = pwd.getpwuid(os.geteuid()).pw_name
     with LogLake.open(tmp_path / "lake") as lake:
         for name in ("a", "b"):
-            lake.create_log(name, SCHEMA, user_name="maker")
+            lake._create_log(name, SCHEMA, user_name="maker")
         with lake.transaction() as tx:
             for name in ("a", "b"):
                 work = tx.log(name)

@@ -51,7 +51,7 @@ def lake(tmp_path: Path, clock: FakeClock) -> Iterator[LogLake]:
     owner = EmbeddedOwner.open(tmp_path / "lake", backfill_delay_s=None, clock=clock.owner_clock())
     with LogLake(owner, owner.root_url) as found:
         for name in ("orders", "stock"):
-            found.create_log(name, ID)
+            found._create_log(name, ID)
             clock.now_ms += 60_000
         append(found, "orders", "1", 7)
         clock.now_ms += 60_000

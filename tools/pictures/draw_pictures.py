@@ -7,9 +7,15 @@ from __future__ import annotations
 
 import sys
 
-from tools.pictures import lake_picture, log_pictures, owner_pictures, time_pictures
+from tools.pictures import home_picture, lake_picture, log_pictures, owner_pictures, time_pictures
 
-GALLERIES = (lake_picture.GALLERY, log_pictures.GALLERY, owner_pictures.GALLERY, time_pictures.GALLERY)
+GALLERIES = (
+    home_picture.GALLERY,
+    lake_picture.GALLERY,
+    log_pictures.GALLERY,
+    owner_pictures.GALLERY,
+    time_pictures.GALLERY,
+)
 
 
 def main(arguments: list[str]) -> int:

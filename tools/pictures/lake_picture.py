@@ -78,13 +78,13 @@ def day_of_a_lake() -> Timeline:
         with LogLake(owner, owner.root_url) as lake:
             for name in _TABLES:
                 clock[0] += _MINUTE_MS
-                lake.create_log(name, _SCHEMA)
+                lake._create_log(name, _SCHEMA)
             for minute, names, operation, thousands in _DAY:
                 clock[0] = START_MS + minute * _MINUTE_MS
                 with lake.transaction() as transaction:
                     for name in names:
                         _commit(lake, transaction, name, operation, thousands * 1000)
-            found = timeline_of_lake(lake, "/data/lake")
+            found = timeline_of_lake(lake, "work/lake")
     return replace(found, deeds=[replace(deed, transaction_id=None) for deed in found.deeds])
 
 

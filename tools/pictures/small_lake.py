@@ -127,7 +127,7 @@ def small_lake(*names: str) -> Iterator[Path]:
         root.mkdir()
         with SmallLake.at(root) as lake:
             for name in names:
-                lake.create_log(name, SCHEMA)
+                lake._create_log(name, SCHEMA)
                 lake.write(name)
                 lake.backfill(name)
         yield root

@@ -72,7 +72,7 @@ def staged() -> Iterator[Stage]:
         with LogLake(owner, owner.root_url) as lake:
             for number, name in enumerate(_TABLES):
                 clock[0] = ms(number - 3)
-                lake.create_log(name, _SCHEMA)
+                lake._create_log(name, _SCHEMA)
             yield Stage(lake, clock)
 
 

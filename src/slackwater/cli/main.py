@@ -11,6 +11,7 @@ import typer
 from slackwater.cli.common.help import Commands, HelpGroup
 from slackwater.cli.common.render import print_error, show_warning
 from slackwater.cli.lake.lake import lake_app
+from slackwater.cli.lake.lake_argument import lake_settings, opened
 from slackwater.cli.lake.serve import serve, token_app
 from slackwater.cli.rows.diff import diff_command
 from slackwater.cli.rows.head_count import count_command, head_command
@@ -28,6 +29,8 @@ from slackwater.cli.visualize.timeline import timeline_command
 from slackwater.errors import CheckpointFallbackWarning, SlackwaterError
 from slackwater.version import __version__
 
+_IS_HELP = "slackwater.is_help"
+
 
 class _Program(HelpGroup):
     """Command group. Errors are one line with exit code 1; a bug keeps its traceback."""
@@ -36,6 +39,7 @@ class _Program(HelpGroup):
         with warnings.catch_warnings():
             warnings.simplefilter("always", CheckpointFallbackWarning)
             warnings.showwarning = show_warning
+            ctx.meta[_IS_HELP] = "--help" in ctx.args
             try:
                 result = super().invoke(ctx)
             except SlackwaterError as error:
@@ -67,6 +71,17 @@ app = Commands(
 
 @app.callback()
 def _program(
+    context: typer.Context,
+    lake: Annotated[
+        str | None,
+        typer.Option(
+            "--lake",
+            metavar="LAKE",
+            envvar="SLACKWATER_LAKE",
+            help="Open this lake, to read tables whose versions only its commit owner knows.",
+            show_default=False,
+        ),
+    ] = None,
     _: Annotated[
         bool,
         typer.Option(
@@ -74,9 +89,12 @@ def _program(
         ),
     ] = False,
 ) -> None:
-    pass
+    # Commands of lakes name their lake themselves, and help needs none.
+    if lake is not None and context.invoked_subcommand not in _OF_LAKES and not context.meta[_IS_HELP]:
+        context.with_resource(opened(lake, *lake_settings()))
 
 
+_OF_LAKES = ("lake", "serve", "token")
 _INSPECT = "Inspect a table"
 _MAINTAIN = "Maintain a table"
 _MANAGE = "Manage a lake"

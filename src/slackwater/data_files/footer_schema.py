@@ -6,7 +6,7 @@ public Parquet format ("LogicalTypes").
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import orjson
@@ -27,6 +27,7 @@ from slackwater.protocol.schema.schema import (
     STRING,
     TIMESTAMP,
     TIMESTAMP_NTZ,
+    VARIANT,
     ArrayType,
     DataType,
     DecimalType,
@@ -35,15 +36,14 @@ from slackwater.protocol.schema.schema import (
     StructType,
     as_nullable,
     parse_schema,
-    walk_fields,
 )
 from slackwater.protocol.schema_changes.merge_schema import without_internal_metadata
-from slackwater.storage.parquet_footer import ParquetFooter
+from slackwater.storage.parquet_footer import ParquetFooter, leaf_count
 
 SPARK_SCHEMA_KEY = b"org.apache.spark.sql.parquet.row.metadata"
 """Footer key of Spark's schema in JSON."""
 
-_COLLATIONS = "__COLLATIONS"
+_METADATA = "metadata"
 _PHYSICAL: dict[str, DataType] = {
     "BOOLEAN": BOOLEAN,
     "INT32": INTEGER,
@@ -78,7 +78,12 @@ def schema_of_footer(footer: ParquetFooter) -> StructType:
         raise UnsupportedFeature("it is encrypted, and tables have no keys. Decrypt it first")
     noted = (footer.metadata.metadata or {}).get(SPARK_SCHEMA_KEY)
     schema = None if noted is None else _as_spark_noted(noted)
-    return as_nullable(without_internal_metadata(_by_parquet_types(footer.metadata) if schema is None else schema))
+    return as_nullable(without_internal_metadata(_by_parquet_types(footer) if schema is None else schema))
+
+
+def leaf_type(column: pq.ColumnSchema) -> DataType | None:
+    """Return the type of a leaf column by its Parquet types, None if tables have no such type."""
+    return _leaf_type(column.physical_type, orjson.loads(column.logical_type.to_json()))
 
 
 def _as_spark_noted(noted: bytes) -> StructType | None:
@@ -89,9 +94,6 @@ def _as_spark_noted(noted: bytes) -> StructType | None:
         if _is_json(noted):
             raise UnsupportedFeature(f"it has a column that a table cannot contain: {error}") from error
         return None
-    collated = next((path for path, column in walk_fields(schema) if column.metadata.get(_COLLATIONS)), None)
-    if collated is not None:
-        raise UnsupportedFeature(f"column {'.'.join(collated)} is text with a collation, which tables do not support")
     return schema
 
 
@@ -103,31 +105,47 @@ def _is_json(noted: bytes) -> bool:
     return True
 
 
-def _by_parquet_types(metadata: pq.FileMetaData) -> StructType:
+def _by_parquet_types(footer: ParquetFooter) -> StructType:
     """Combine Arrow's structure with the file's metadata of the leaves. Raises UnsupportedFeature."""
+    metadata = footer.metadata
     try:
         found = metadata.schema.to_arrow_schema()
     except (pa.ArrowException, OSError, ValueError) as error:
         raise UnsupportedFeature(f"its columns have unknown types: {error}") from error
-    leaves = (metadata.schema.column(at) for at in range(metadata.num_columns))
-    return StructType(tuple(_field(field, leaves) for field in found))
+    return StructType(_Columns(footer).fields(found))
 
 
-def _field(field: pa.Field, leaves: Iterator[pq.ColumnSchema]) -> StructField:
-    return StructField(field.name, _type(field.type, leaves))
+class _Columns:
+    """Table columns for the Arrow fields of a file. Each step takes the leaf columns of its field in order."""
 
+    def __init__(self, footer: ParquetFooter) -> None:
+        self._schema = footer.metadata.schema
+        self._variants = {(group.first_leaf, group.num_leaves) for group in footer.variants}
+        self._next = 0
 
-def _type(arrow: pa.DataType, leaves: Iterator[pq.ColumnSchema]) -> DataType:
-    """Return the type of a column. Takes the leaves of the column in order from `leaves`."""
-    if isinstance(arrow, pa.BaseExtensionType) and pa.types.is_nested(arrow.storage_type):
-        return _type(arrow.storage_type, leaves)
-    if pa.types.is_struct(arrow):
-        return StructType(tuple(_field(field, leaves) for field in arrow))
-    if pa.types.is_map(arrow):
-        return MapType(_type(arrow.key_type, leaves), _type(arrow.item_type, leaves))
-    if pa.types.is_nested(arrow):
-        return ArrayType(_type(arrow.value_type, leaves))
-    return _leaf(next(leaves))
+    def fields(self, found: Iterable[pa.Field]) -> tuple[StructField, ...]:
+        return tuple(StructField(field.name, self._type(field.type)) for field in found)
+
+    def _type(self, arrow: pa.DataType) -> DataType:
+        if isinstance(arrow, pa.BaseExtensionType) and pa.types.is_nested(arrow.storage_type):
+            return self._type(arrow.storage_type)
+        if pa.types.is_struct(arrow):
+            return self._take_variant(arrow) or StructType(self.fields(arrow))
+        if pa.types.is_map(arrow):
+            return MapType(self._type(arrow.key_type), self._type(arrow.item_type))
+        if pa.types.is_nested(arrow):
+            return ArrayType(self._type(arrow.value_type))
+        self._next += 1
+        return _leaf(self._schema.column(self._next - 1))
+
+    def _take_variant(self, struct: pa.StructType) -> DataType | None:
+        """Return VARIANT for an annotated group, like Spark from version 4.1 on, and pass its leaves."""
+        num_leaves = leaf_count(struct)
+        # A struct around a variant has the same leaves, but not the same fields.
+        if not {field.name for field in struct} > {_METADATA} or (self._next, num_leaves) not in self._variants:
+            return None
+        self._next += num_leaves
+        return VARIANT
 
 
 def _leaf(column: pq.ColumnSchema) -> DataType:

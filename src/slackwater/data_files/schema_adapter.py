@@ -146,7 +146,7 @@ def _of_list(found: pa.DataType, wanted: pa.ListType, by_id: bool, where: str, p
     def convert(array: pa.Array) -> pa.Array:
         if not pa.types.is_list(array.type):
             array = array.cast(pa.list_(array.type.value_type))
-        return _with_children(array, wanted, [inner(array.values)])
+        return with_children(array, wanted, [inner(array.values)])
 
     return convert
 
@@ -158,12 +158,12 @@ def _of_map(found: pa.MapType, wanted: pa.MapType, by_id: bool, where: str, path
     def convert(array: pa.Array) -> pa.Array:
         fields = [wanted.key_field, wanted.item_field]
         entries = pa.StructArray.from_arrays([keys(array.keys), values(array.items)], fields=fields)
-        return _with_children(array, wanted, [entries])
+        return with_children(array, wanted, [entries])
 
     return convert
 
 
-def _with_children(array: pa.Array, wanted: pa.DataType, children: list[pa.Array]) -> pa.Array:
+def with_children(array: pa.Array, wanted: pa.DataType, children: list[pa.Array]) -> pa.Array:
     """Replace the children of a list or map `array`. The offsets refer to the first value of the children."""
     return pa.Array.from_buffers(
         wanted, len(array), array.buffers()[:2], array.null_count, offset=array.offset, children=children
@@ -186,9 +186,7 @@ def _of_leaf(found: pa.DataType, wanted: pa.DataType) -> Conversion | None:
         return _cast(wanted) if _is_text(found) or _is_bytes(found) else None
     if pa.types.is_decimal(wanted):
         if pa.types.is_integer(found):
-            # Arrow requires the maximum number of digits of the type; the values may have fewer.
-            wide = pa.decimal256(_INTEGER_DIGITS + wanted.scale, wanted.scale)
-            return lambda array: array.cast(wide).cast(wanted)
+            return integers_as(wanted)
         return _cast(wanted) if pa.types.is_decimal(found) else None
     if pa.types.is_integer(wanted):
         return _cast(wanted) if pa.types.is_integer(found) else None
@@ -217,6 +215,13 @@ def _in_micros(array: pa.Array, micros: pa.TimestampType) -> pa.Array:
     nanos = array.view(pa.int64())
     down = pc.if_else(pc.less(nanos, 0), pc.subtract(nanos, 999), nanos)
     return pc.divide(down, 1000).view(micros)
+
+
+def integers_as(wanted: pa.Decimal128Type) -> Conversion:
+    """Return the conversion of integers to decimals. It raises ArrowInvalid for a number with too many digits."""
+    # Arrow requires the maximum number of digits of the integer type; the values may have fewer.
+    wide = pa.decimal256(_INTEGER_DIGITS + wanted.scale, wanted.scale)
+    return lambda array: array.cast(wide).cast(wanted)
 
 
 def _cast(wanted: pa.DataType) -> Conversion:

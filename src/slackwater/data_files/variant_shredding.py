@@ -48,7 +48,8 @@ def variant_conversion(found: pa.DataType, where: str, path: str) -> Callable[[p
     def assembled(array: pa.Array) -> pa.Array:
         try:
             metadata = _child(array, _METADATA).cast(pa.binary()).to_pylist()
-            dictionaries = [{} if each is None else _ids(each) for each in metadata]
+            known = {each: _ids(each) for each in set(metadata)}
+            dictionaries = [known[each] for each in metadata]
             values = [VARIANT_NULL if value is None else value for value in _values(array, dictionaries)]
         except CorruptTable as error:
             raise CorruptTable(f"{where}: column {path}: {error}") from error
@@ -72,8 +73,8 @@ def _child(array: pa.Array, name: str) -> pa.Array:
 _Ids = dict[bytes, int]
 
 
-def _ids(metadata: bytes) -> _Ids:
-    return {name: number for number, name in enumerate(dictionary_of(metadata))}
+def _ids(metadata: bytes | None) -> _Ids:
+    return {} if metadata is None else {name: number for number, name in enumerate(dictionary_of(metadata))}
 
 
 def _values(group: pa.Array, dictionaries: Sequence[_Ids]) -> list[bytes | None]:

@@ -23,6 +23,7 @@ from slackwater.data_files.dictionary_columns import dictionary_columns
 from slackwater.data_files.schema_adapter import ColumnMatch, matched
 from slackwater.errors import InvalidArgument, StorageError
 from slackwater.protocol.actions.partition_values import hive_directory
+from slackwater.protocol.properties.parquet_version import WRITER_VERSION, page_version
 from slackwater.storage.store import ObjectStore
 
 GROUP_BYTES = 64 * 1024**2
@@ -40,6 +41,8 @@ _CODECS = {
     "brotli": ("brotli", ".br"),
 }
 
+_PAGES = {"v1": "1.0", "v2": "2.0"}
+
 
 @dataclass(frozen=True, slots=True)
 class FileFormat:
@@ -47,7 +50,8 @@ class FileFormat:
 
     `directories` are further columns of the rows with texts of partition values. The files of each partition go to a
     directory named by the values and by `partitions`, the column names in the table. Rows of equal partitions are
-    adjacent. `footer` are keys and values for the footer of each file, like those of Spark's writer.
+    adjacent. `footer` are keys and values for the footer of each file, like those of Spark's writer. `pages` is the
+    version of data pages, `v1` or `v2`.
     """
 
     columns: pa.Schema
@@ -56,6 +60,7 @@ class FileFormat:
     codec: str = "snappy"
     max_rows: int = 0
     footer: Mapping[str, str] = field(default_factory=dict)
+    pages: str = "v1"
 
     @staticmethod
     def codec_of(name: str) -> str:
@@ -223,6 +228,7 @@ class LocalFile:
             use_dictionary=dictionary_columns(first),
             store_schema=False,
             store_decimal_as_integer=True,
+            data_page_version=_PAGES[self._form.pages],
         )
         writer.add_key_value_metadata(dict(self._form.footer))
         return writer
@@ -297,3 +303,9 @@ def options_of(given: Mapping[str, Any], default_codec: str) -> tuple[str, int]:
     if not most.lstrip("-").isdigit():
         raise InvalidArgument(f"maxRecordsPerFile must be a whole number, found {most!r}")
     return FileFormat.codec_of(folded.get("compression", default_codec)), max(0, int(most))
+
+
+def pages_of(given: Mapping[str, Any], default: str | None) -> str:
+    """Return the version of data pages from a writer's options. Raises InvalidArgument."""
+    folded = {key.lower(): str(value) for key, value in given.items()}
+    return page_version(WRITER_VERSION, folded.get(WRITER_VERSION) or default or "v1")

@@ -48,9 +48,14 @@ def table(
     caption: str | None = None,
     leaves_out_empty: bool = False,
 ) -> Markup:
-    """Return a table. Columns named in `right` contain numbers and are right-aligned. None is an empty cell.
+    """Return an HTML table of `rows` below `headers`, with the title `caption`. Texts are escaped.
 
-    A table wider than its container scrolls. With `leaves_out_empty`, columns with only empty cells are hidden.
+    Columns named in `right` contain numbers and are right-aligned. None is an empty cell. A table wider than its
+    container scrolls. With `leaves_out_empty`, columns with only empty cells are hidden. Raises ValueError if a row has
+    not as many cells as `headers`.
+
+    >>> str(slackwater.html_table(["sku"], [["<A1>"]])).count("&lt;A1&gt;")
+    1
     """
     if leaves_out_empty:
         rows = list(rows)

@@ -30,12 +30,15 @@ _PAGE_RULES = (
 def page(
     title: str, *body: Child, rules: tuple[tuple[str, str], ...] = (), script: str = "", asks_its_server: bool = False
 ) -> str:
-    """Return the document with `body` in the theme.
+    """Return the HTML document `title` with `body` in the theme. Texts are escaped.
 
     `rules` are pairs of a selector and its declarations, below the theme's class. `script` is the page's own script,
     never user input; data for the script belongs into `data_…` attributes. The page's policy blocks any other script or
     style and all loading. With `asks_its_server` the script may send requests to the page's server. Raises ValueError
     if rules or script would end their element.
+
+    >>> slackwater.html_page("Stock", slackwater.html_table(["sku"], [["A1"]])).startswith("<!DOCTYPE html>")
+    True
     """
     sheet = "\n".join([css(), _BODY, scoped(_PAGE_RULES), scoped(rules)])
     for text, what in ((sheet, "style"), (script, "script")):

@@ -4,32 +4,38 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import pyarrow as pa
 from typing_extensions import Self
 
-from slackwater.errors import (
-    SlackwaterError,
-)
+from slackwater.errors import InvalidArgument, SlackwaterError
 from slackwater.html.components import card_or_reason
 from slackwater.html.element import Markup
+from slackwater.html.number_format import counted
 from slackwater.lake.bulk_restore import TableCloned, TableRestored, restore_tables
 from slackwater.lake.history import LakeCommit, lake_history
 from slackwater.lake.html_repr import lake_card, place_of
+from slackwater.lake.maintenance.maintain import TableMaintenance, chosen_tables, maintain_tables
+from slackwater.lake.maintenance.tasks import MaintenanceThresholds, TableTasks
 from slackwater.lake.retry import RETRIES, run_again
-from slackwater.lake.table_registration import LakeMembership
+from slackwater.lake.table_registration import LakeMembership, features_with_owner
 from slackwater.lake.time_slice import Instant, LogTimeSlice, instant_ms
 from slackwater.lake.transaction import LOCK_TIMEOUT_S, OPTIMISTIC, SERIALIZABLE, LogTransaction
 from slackwater.lake.two_phase_commit import resolve
 from slackwater.log.table import Table
 from slackwater.maintenance.clone import commit_clone, require_empty
 from slackwater.optional_dependencies import require
+from slackwater.owner.api.catalog import UNITY_SCHEME, Catalog
 from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.owner.api.commits import ManagedTable
 from slackwater.owner.api.monitoring import Activity
 from slackwater.owner.api.owner_registry import attach, attached_owners, detach, is_attached
+from slackwater.protocol.features.managed_commits import MANAGED_COMMIT, form_of
+from slackwater.protocol.schema.ddl_columns import parse_column_list
+from slackwater.protocol.schema.schema import StructType, parse_schema
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import ObjectStore
 
@@ -42,8 +48,17 @@ T = TypeVar("T")
 class LogLake(LakeMembership):
     """The tables of one commit owner, without Spark. `slackwater.Lake` adds `table`.
 
-    An open lake also routes tables opened by path through its owner, except inside the block of a transaction over
-    these tables.
+    `lake["orders"]` is the newest version of a table, `"orders" in lake` tells whether the table exists, `len(lake)` is
+    the number of tables, and `for name in lake` iterates over their names. An open lake also routes tables opened by
+    path through its owner, except inside the block of a transaction over these tables.
+
+    >>> import pyarrow as pa
+    >>> with slackwater.LogLake.open(path) as lake:
+    ...     created = lake.create_table("orders", "sku STRING, qty INT")
+    ...     with lake.transaction() as tx:
+    ...         tx.table("orders").append(pa.table({"sku": ["A1"], "qty": [2]}))
+    ...     "orders" in lake, list(lake), lake["orders"].count()
+    (True, ['orders'], 1)
     """
 
     def __init__(self, owner: CommitOwner, root: str | None, storage_options: Mapping[str, str] | None = None) -> None:
@@ -72,6 +87,10 @@ class LogLake(LakeMembership):
 
         Raises InvalidArgument; OperationNotAllowed if the lake is a copy of another lake, or if its state is lost or
         old; CommitOwnerUnavailable.
+
+        >>> with slackwater.LogLake.open(path) as opened:
+        ...     opened.table_names()
+        []
         """
         require("lake", "a lake")
         # Imported here so that SQLAlchemy loads only when a lake is opened.
@@ -153,19 +172,32 @@ class LogLake(LakeMembership):
         timeout_s: float = 60.0,
         allow_http: bool = False,
         ca_file: str | None = None,
+        *,
+        catalog: str | None = None,
     ) -> Self:
         """Connect to the lake of the owner served at `url`. This process reads and writes data and logs itself.
 
+        `uc:` before the URL of a Unity Catalog's API, with the name of its `catalog`, connects to tables managed there.
         `storage_options` as in `Snapshot.load`. `timeout_s`: seconds to wait for a response, over all attempts.
         Backfills, releases, repairs and slices of the past have ten times the limit. Waits for locks extend the limit.
         The client sends `token` to `https:` addresses and to this machine only, unless `allow_http`. `ca_file`:
         certificates to trust (PEM), if no known authority signed the server's certificate. Raises InvalidArgument,
         NotAuthorized, CommitOwnerUnavailable.
+
+        >>> with slackwater.LogLake.connect(url, token) as opened:
+        ...     opened.table_names()
+        []
         """
         require("lake", "a lake")
-        from slackwater.owner.served.client.http_owner import HttpOwner
+        owner: CommitOwner
+        if url.startswith(UNITY_SCHEME) or catalog is not None:
+            from slackwater.owner.unity.unity_owner import connect_catalog
 
-        owner = HttpOwner(url, token, timeout_s, allow_http=allow_http, ca_file=ca_file)
+            owner = connect_catalog(url, catalog, token, storage_options, timeout_s, allow_http, ca_file)
+        else:
+            from slackwater.owner.served.client.http_owner import HttpOwner
+
+            owner = HttpOwner(url, token, timeout_s, allow_http=allow_http, ca_file=ca_file)
         try:
             return cls(owner, None, storage_options)
         except BaseException:
@@ -180,6 +212,9 @@ class LogLake(LakeMembership):
         """Backfill the commits of this process, and release the owner and its tables.
 
         Every later use of the lake raises InvalidArgument.
+
+        >>> opened = slackwater.LogLake.open(path)
+        >>> opened.close()
         """
         self._is_closed = True
         detach(self._owner)
@@ -194,8 +229,17 @@ class LogLake(LakeMembership):
         self.close()
 
     def __repr__(self) -> str:
-        closed = "" if is_attached(self._owner) else " (closed)"
-        return f"<{type(self).__name__.removeprefix('Log')} {place_of(self._root, self._owner)}{closed}>"
+        place = place_of(self._root, self._owner)
+        return f"<{type(self).__name__.removeprefix('Log')} {place}{self._brief()}>"
+
+    def _brief(self) -> str:
+        """Return the end of the text form. A served owner is not asked, because it may be slow."""
+        if not is_attached(self._owner):
+            return " (closed)"
+        try:
+            return "" if self._owner.endpoint is not None else f": {counted(len(self._owner.tables()), 'table')}"
+        except SlackwaterError:
+            return ""
 
     def _repr_html_(self) -> str:
         kind, place = type(self).__name__.removeprefix("Log"), place_of(self._root, self._owner)
@@ -212,6 +256,85 @@ class LogLake(LakeMembership):
         ['orders', 'stock']
         """
         return self.owner.tables()
+
+    def table_names(self) -> list[str]:
+        """List the names of the tables, sorted. Raises InvalidArgument if the lake is closed.
+
+        >>> lake.table_names()
+        ['orders', 'stock']
+        """
+        owner = self.owner
+        return owner.table_names() if isinstance(owner, Catalog) else [table.name for table in owner.tables()]
+
+    def __contains__(self, name: object) -> bool:
+        """Return whether the lake has a table called `name`. Raises InvalidArgument if the lake is closed.
+
+        >>> "stock" in lake, "missing" in lake
+        (True, False)
+        """
+        owner = self.owner
+        if isinstance(owner, Catalog):
+            return isinstance(name, str) and owner.has_table(name)
+        return name in self.table_names()
+
+    def __getitem__(self, name: str) -> Snapshot:
+        """Return the newest version of the table `name`, like `snapshot`. Raises TableNotFound."""
+        return self.snapshot(name)
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names of the tables, sorted. Raises InvalidArgument if the lake is closed."""
+        return iter(self.table_names())
+
+    def __len__(self) -> int:
+        """Return the number of tables. Raises InvalidArgument if the lake is closed.
+
+        >>> len(lake), list(lake)
+        (2, ['orders', 'stock'])
+        """
+        return len(self.table_names())
+
+    def __bool__(self) -> bool:
+        """Return True: a lake without tables is a lake."""
+        return True
+
+    def create_table(
+        self,
+        name: str,
+        schema: pa.Schema | StructType | str,
+        partition_by: Sequence[str] = (),
+        cluster_by: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        description: str | None = None,
+        location: str | os.PathLike[str] | None = None,
+        managed: str | None = None,
+    ) -> Snapshot:
+        """Create the empty table `name`, and return its first version.
+
+        `schema` is an Arrow schema, a list of columns (`id BIGINT, day DATE`), a `StructType` or its `schemaString`.
+        `partition_by`: columns of the top level. `cluster_by`: at most four columns, by dotted paths; excludes
+        `partition_by`. `properties`: texts by their keys. `description`: None for none. `location`: default is the name
+        below the lake's root. `managed`: the feature of the table's commits, `managedCommit` (the default) or
+        `catalogManaged`. Raises TableAlreadyExists if the name or location is taken, InvalidArgument or
+        UnsupportedFeature if the definition is invalid.
+
+        >>> with slackwater.LogLake.open(path) as opened:
+        ...     opened.create_table("orders", "sku STRING, qty INT").version
+        0
+        """
+        columns = columns_of_table(schema)
+        return self._create_log(
+            name, columns, partition_by, cluster_by, properties, description, location, managed=managed
+        ).snapshot
+
+    def location(self, name: str) -> str:
+        """Return the path or URL of the table `name`. Raises TableNotFound.
+
+        >>> with slackwater.LogLake.open(path) as opened:
+        ...     created = opened.create_table("orders", "sku STRING")
+        ...     opened.location("orders").endswith("/orders")
+        True
+        """
+        return self._table(name).location
 
     def activity(self) -> Activity:
         """Return open transactions, locks, blocked transactions and timestamp reservations.
@@ -231,16 +354,24 @@ class LogLake(LakeMembership):
         >>> lake.snapshot("stock").to_arrow().to_pylist()
         [{'sku': 'A1', 'qty': 10}]
         """
-        return Snapshot.open(self._table(name))
+        return self._snapshot_of(self.owner.table(name))
 
     def backfill(self, name: str) -> int:
-        """Copy all commits of the table `name` to `_delta_log`. Return the newest version. Raises TableNotFound."""
+        """Copy all commits of the table `name` to `_delta_log`. Return the newest version. Raises TableNotFound.
+
+        >>> lake.backfill("stock")
+        1
+        """
         return self.owner.backfill_to_version(self.owner.table(name).table_id)
 
     def repair(self, name: str | None = None) -> list[str]:
         """Repair the table `name`, or all tables (None); see `CommitOwner.repair`. Return a text for each repair.
 
         For all tables, the call also resolves in-doubt transactions over several lakes, if these lakes are open here.
+        Raises TableNotFound, StorageError.
+
+        >>> lake.backfill("stock"), lake.repair("stock")
+        (1, [])
         """
         if name is None:
             return [*resolve(attached_owners()), *self.owner.repair()]
@@ -264,6 +395,12 @@ class LogLake(LakeMembership):
         The first request for the time reserves these tables for this transaction. `others`: lakes under their own
         owners, with tables for this transaction. `lock_timeout_s`: seconds to wait for a lock. Raises InvalidArgument,
         TableNotFound.
+
+        >>> with slackwater.LogLake.open(path) as opened:
+        ...     created = opened.create_table("orders", "sku STRING")
+        ...     with opened.transaction() as tx:
+        ...         tx.snapshot("orders").version
+        0
         """
         return LogTransaction(self, isolation, control, writes, lock_timeout_s, others)
 
@@ -272,6 +409,11 @@ class LogLake(LakeMembership):
 
         `options` as `transaction`. `work` runs up to `retries` + 1 times and should have no other effects. Raises the
         last conflict after all retries, and every other error immediately.
+
+        >>> with slackwater.LogLake.open(path) as opened:
+        ...     created = opened.create_table("orders", "sku STRING")
+        ...     opened.run(lambda tx: tx.snapshot("orders").version)
+        0
         """
         return run_again(lambda seniority_ms: self._begin(seniority_ms, options), work, retries, self.clock)
 
@@ -284,6 +426,11 @@ class LogLake(LakeMembership):
 
         `timestamp`: a datetime, a date (its first instant), ISO 8601 text, or ms since the epoch; UTC without a zone.
         Raises InvalidArgument if `timestamp` is not an instant, TimestampOutOfRange if it is in the future.
+
+        >>> with slackwater.LogLake.open(path) as opened:
+        ...     created = opened.create_table("orders", "sku STRING")
+        ...     opened.as_of(created.timestamp).version("orders")
+        0
         """
         return LogTimeSlice(self, instant_ms(timestamp))
 
@@ -304,6 +451,11 @@ class LogLake(LakeMembership):
         `ignore_missing_files`: restore despite vacuumed files. `user_metadata`: a text for the histories. `user_name`:
         the user in the histories. Raises TableNotFound, TimestampOutOfRange, DataFileNotFound, InvalidArgument and the
         errors of every transaction. An error leaves all tables unchanged.
+
+        >>> with slackwater.LogLake.open(path) as opened:
+        ...     created = opened.create_table("orders", "sku STRING")
+        ...     [(each.name, each.version) for each in opened.restore(created.timestamp)]
+        [('orders', 0)]
         """
         past = self.as_of(as_of)
 
@@ -324,10 +476,15 @@ class LogLake(LakeMembership):
         """Clone `tables`, by default all tables of that instant, as of `as_of` into the lake `to`.
 
         `to` is an open lake, or the root of a new one. The clones refer to the files of this lake's tables, without a
-        copy, and accept their own writes. VACUUM of a source also deletes files still used only by its clone. Tables
-        are cloned one after another; an error names the clones already made. `user_metadata`: a text for the histories.
-        `user_name`: the user in the histories. Raises TableNotFound, TableAlreadyExists, TimestampOutOfRange,
-        InvalidArgument.
+        copy, are managed by the same feature, and accept their own writes. VACUUM of a source also deletes files still
+        used only by its clone. Tables are cloned one after another; an error names the clones already made.
+        `user_metadata`: a text for the histories. `user_name`: the user in the histories. Raises TableNotFound,
+        TableAlreadyExists, TimestampOutOfRange, InvalidArgument.
+
+        >>> with slackwater.LogLake.open(path) as opened:
+        ...     created = opened.create_table("orders", "sku STRING")
+        ...     [each.name for each in opened.clone(created.timestamp, path + "-copy")]
+        ['orders']
         """
         past = self.as_of(as_of)
         wanted = past.tables() if tables is None else list(tables)
@@ -351,7 +508,8 @@ class LogLake(LakeMembership):
         made: list[TableCloned] = []
         for name, source in sources.items():
             try:
-                transaction = self._taking_clone(name, places[name], source, {})
+                form, features = form_of(source.configuration), features_with_owner(source.configuration)
+                transaction = self._taking_clone(name, places[name], source, {}, form or MANAGED_COMMIT, features)
                 result = commit_clone(transaction, source, None, user_metadata, user_name)
                 made.append(TableCloned(name, source.version, result))
             except SlackwaterError as error:
@@ -359,12 +517,72 @@ class LogLake(LakeMembership):
                 raise type(error)(f"the table {name!r} was not cloned: {error}. Cloned before: {done}") from error
         return made
 
+    def maintain(
+        self,
+        tables: Sequence[str] | None = None,
+        *,
+        dry_run: bool = True,
+        tasks: Sequence[str] | None = None,
+        small_files: int = 10,
+        commits: int | None = None,
+        log_files: int = 1,
+        removed_files: int = 1,
+    ) -> list[TableMaintenance]:
+        """Report the due maintenance of `tables`, by default all tables. Do it if `dry_run` is false.
+
+        `tasks`: `optimize`, `vacuum`, `checkpoint` and `cleanup`, by default all, in this order. OPTIMIZE needs Spark,
+        so only `slackwater.Lake` does it. A task is due if it reaches its threshold. `small_files`: files of one
+        partition that OPTIMIZE would rewrite. `commits`: commits since the last checkpoint, None for
+        `delta.checkpointInterval`. `log_files`: log files past `delta.logRetentionDuration`. `removed_files`: files not
+        needed within `delta.deletedFileRetentionDuration`. The result has a row for each table and task. An error is a
+        row with the state `failed`, and all other tasks still run. Raises InvalidArgument, TableNotFound.
+
+        >>> with slackwater.LogLake.open(path) as opened:
+        ...     created = opened.create_table("orders", "sku STRING")
+        ...     [(row.task, row.state) for row in opened.maintain()][:2]
+        [('optimize', 'not due'), ('vacuum', 'not due')]
+        """
+        thresholds = MaintenanceThresholds(small_files, commits, log_files, removed_files)
+        return list(self._maintain(TableTasks(thresholds, self.clock), tables, tasks, dry_run))
+
+    def _maintain(
+        self,
+        work: TableTasks,
+        tables: Sequence[str] | None,
+        tasks: Sequence[str] | None,
+        dry_run: bool,
+        working: Callable[[str, int], None] = lambda what, done: None,  # noqa: ARG005  (the names are the interface)
+    ) -> Iterator[TableMaintenance]:
+        names = chosen_tables(self.table_names(), tables)
+        return maintain_tables(names, self._table, work, tasks, dry_run, working)
+
     def history(self, limit: int | None = None) -> list[LakeCommit]:
         """Return at most `limit` transactions of all tables, newest first. None returns all.
 
         Raises InvalidArgument if `limit` is not a whole number from 0, and the errors of reading logs.
+
+        >>> with slackwater.LogLake.open(path) as opened:
+        ...     created = opened.create_table("orders", "sku STRING")
+        ...     len(opened.history())
+        1
         """
-        return lake_history(self.owner.cut().tables, self.table_of, limit)
+        return lake_history(self.owner.cut().tables, self._table_of, limit)
 
     def _table(self, name: str) -> Table:
-        return self.table_of(self.owner.table(name))
+        return self._table_of(self.owner.table(name))
+
+
+def columns_of_table(schema: pa.Schema | StructType | str) -> StructType:
+    """Return the columns in `schema`, in any form that `LogLake.create_table` accepts. Raises InvalidArgument."""
+    if isinstance(schema, StructType):
+        return schema
+    if isinstance(schema, str):
+        return parse_schema(schema) if schema.lstrip().startswith("{") else parse_column_list(schema)
+    if isinstance(schema, pa.Schema):
+        # Imported here, because only writes of rows need conversions.
+        from slackwater.rows.arrow_types import delta_schema
+
+        return delta_schema(schema)
+    raise InvalidArgument(
+        f"schema is an Arrow schema, a list of columns such as 'id BIGINT, day DATE', or a StructType, found {schema!r}"
+    )

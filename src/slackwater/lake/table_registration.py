@@ -15,17 +15,36 @@ from dataclasses import replace
 from slackwater.errors import (
     DeltaConcurrentModificationException,
     InvalidArgument,
+    OperationNotAllowed,
     SlackwaterError,
     TableAlreadyExists,
     TableNotFound,
+    UnsupportedFeature,
 )
 from slackwater.lake.tables import LakeTables
 from slackwater.log.files.segment import list_log
 from slackwater.log.table import Table
 from slackwater.maintenance.clone import cloned_table, require_empty
 from slackwater.maintenance.delete_table import delete_all
+from slackwater.owner.api.catalog import Catalog
 from slackwater.owner.api.owner_registry import OwnedTable
-from slackwater.protocol.features.managed_commits import own_conf, ownership, with_owner, without_owner
+from slackwater.protocol.features.managed_commits import (
+    CATALOG_MANAGED,
+    FEATURES,
+    MANAGED_COMMIT,
+    ManagedForm,
+    form_of,
+    known_form,
+    own_conf,
+    ownership,
+    with_catalog,
+    with_owner,
+    without_owner,
+)
+from slackwater.protocol.features.protocol_upgrade import with_features
+from slackwater.protocol.features.table_configuration import TableConfiguration
+from slackwater.protocol.features.table_features import MULTI_TABLE
+from slackwater.protocol.properties.properties import FEATURE_PREFIX
 from slackwater.protocol.schema.schema import StructType
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.location import parse_location
@@ -39,12 +58,13 @@ from slackwater.transaction.definition import TableActions, TableDefinition, def
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,254}")
 _MOST_ATTEMPTS = 10
+_MULTI_TABLE_KEYS = {f"{FEATURE_PREFIX}{name}".lower() for name in (MULTI_TABLE, f"{MULTI_TABLE}-dev")}
 
 
 class LakeMembership(LakeTables):
     """The tables of one commit owner, with operations to add and remove tables."""
 
-    def create_log(
+    def _create_log(
         self,
         name: str,
         schema: StructType | str,
@@ -55,41 +75,69 @@ class LakeMembership(LakeTables):
         location: str | os.PathLike[str] | None = None,
         user_metadata: str | None = None,
         user_name: str | None = None,
+        managed: str | None = None,
     ) -> CommitResult:
         """Create the empty table `name`. `schema` is a `StructType` or its `schemaString`.
 
         `partition_by`: columns of the top level. `cluster_by`: at most four columns, by dotted paths; excludes
         `partition_by`. `properties`: texts by their keys. `description`: None for none. `location`: default is `name`
         below the lake's root. `user_metadata`: a text for the history. `user_name`: the user in the history, by default
-        the user of this process. Raises TableAlreadyExists if the name or location is taken, InvalidArgument or
+        the user of this process. `managed`: the feature of the table's commits, `managedCommit` (the default) or
+        `catalogManaged`. Raises TableAlreadyExists if the name or location is taken, InvalidArgument or
         UnsupportedFeature if the definition is invalid.
-
-        >>> from slackwater.protocol.schema.schema import DATE, StructField, StructType
-        >>> lake.create_log("days", StructType((StructField("day", DATE),)), description="holidays").version
-        0
         """
         definition = TableDefinition.of(schema, partition_by, cluster_by or None, properties, description)
-        transaction = self.begin_create(name, definition, location)
+        transaction = self._begin_create(name, definition, location, managed)
         return transaction.commit("CREATE TABLE", user_metadata=user_metadata, user_name=user_name)
 
-    def begin_create(
-        self, name: str, definition: TableDefinition, location: str | os.PathLike[str] | None = None
+    def _begin_create(
+        self,
+        name: str,
+        definition: TableDefinition,
+        location: str | os.PathLike[str] | None = None,
+        managed: str | None = None,
     ) -> TableTransaction:
         """Return a transaction for the creation of the table `name`, with the files added to the transaction.
 
-        `definition` defines the table. `location`: default is `name` below the lake's root. Raises as `create_log`.
-
-        >>> from slackwater.protocol.schema.schema import DATE, StructField, StructType
-        >>> from slackwater.transaction.definition import TableDefinition
-        >>> days = TableDefinition(StructType((StructField("day", DATE),)))
-        >>> lake.begin_create("days", days).commit("CREATE TABLE").version
-        0
+        `definition` defines the table. `location`: default is `name` below the lake's root. `managed` as in
+        `_create_log`; the property `delta.feature.catalogManaged` has the same effect. Raises as `_create_log`.
         """
+        form, features, properties = _chosen_form(managed, definition.properties)
+        owner = self.owner
+        if isinstance(owner, Catalog):
+            if location is not None:
+                raise InvalidArgument(f"the catalog chooses the location of {name!r}. Create it without a location")
+            if features or (managed is not None and known_form(managed) is not CATALOG_MANAGED):
+                raise UnsupportedFeature(
+                    f"the catalog of {name!r} manages tables by catalogManaged only, without transactions over several "
+                    "tables. Create it without another feature"
+                )
+            return self._creating_in(owner, name, replace(definition, properties=properties))
         table = self._new_place(name, location)
+        definition = replace(definition, properties=properties)
         defined = define_table(definition, self.clock.now_ms(), self.clock.new_id)
-        return self._taking(table, None, self._newly_owned(), name, defined)
+        return self._taking(table, None, self._newly_owned(), name, defined, form, features)
 
-    def begin_clone(
+    def _creating_in(self, catalog: Catalog, name: str, definition: TableDefinition) -> TableTransaction:
+        """Return the transaction for the creation of a table in a place that `catalog` chooses."""
+        self._require_name(name)
+        self._require_free(name)
+        staged = catalog.stage_table(name)
+        named = {key: value for key, value in staged.properties.items() if key.startswith("delta.")}
+        definition = replace(definition, properties={**definition.properties, **named})
+        defined = define_table(definition, self.clock.now_ms(), self.clock.new_id)
+        others = {key: value for key, value in staged.properties.items() if key not in named}
+        managed = replace(defined, configuration=with_catalog(defined.configuration, staged.features, others))
+        table = self._table_at(staged.location)
+        return _transfer(
+            table,
+            None,
+            AdoptingCommitter(table.store, OwnedTable(self.owner, staged.table_id), name),
+            managed,
+            self.clock,
+        )
+
+    def _begin_clone(
         self,
         name: str,
         source: Snapshot,
@@ -98,24 +146,26 @@ class LakeMembership(LakeTables):
     ) -> TableTransaction:
         """Return a transaction for `maintenance.clone.commit_clone`, which makes `name` a shallow clone of `source`.
 
-        `properties` override the properties of the source. `location` as in `begin_create`. Raises as `begin_create`,
+        `properties` override the properties of the source. `location` as in `_begin_create`. Raises as `_begin_create`,
         and InvalidArgument if the location contains other files.
-
-        >>> from slackwater.maintenance.clone import commit_clone
-        >>> source = lake.snapshot("stock")
-        >>> commit_clone(lake.begin_clone("trial", source), source).source_num_of_files
-        1
         """
         table = self._new_place(name, location)
         require_empty(table)
-        return self._taking_clone(name, table, source, properties or {})
+        form, features, others = _chosen_form(None, properties or {})
+        return self._taking_clone(name, table, source, others, form, features)
 
     def _taking_clone(
-        self, name: str, table: Table, source: Snapshot, properties: Mapping[str, str]
+        self,
+        name: str,
+        table: Table,
+        source: Snapshot,
+        properties: Mapping[str, str],
+        form: ManagedForm = MANAGED_COMMIT,
+        features: Sequence[str] = (),
     ) -> TableTransaction:
-        """Return the transaction of `begin_clone` for the empty location of `table`."""
+        """Return the transaction of `_begin_clone` for the empty location of `table`."""
         defined = cloned_table(source, properties, self.clock)
-        return self._taking(table, None, self._newly_owned(), name, defined)
+        return self._taking(table, None, self._newly_owned(), name, defined, form, features)
 
     def _new_place(self, name: str, location: str | os.PathLike[str] | None) -> Table:
         """Return the table handle for a new table. Raises TableAlreadyExists if the name or location is taken."""
@@ -127,17 +177,24 @@ class LakeMembership(LakeTables):
             )
         return table
 
-    def adopt(self, name: str, location: str | os.PathLike[str]) -> None:
-        """Take ownership of the table at `location` as `name`. Readers continue unchanged; writers must use the lake.
+    def adopt(self, name: str, location: str | os.PathLike[str], managed: str | None = None) -> None:
+        """Take ownership of the table at `location` as `name`. Writers must use the lake from then on.
 
-        Concurrent file-system commits are not lost: they precede the adoption, or they fail. Raises TableNotFound,
-        TableAlreadyExists if the name is taken or the table has an owner, and the errors of every commit.
+        `managed` is the feature of the table's commits. With `managedCommit`, the default, readers continue unchanged.
+        With `catalogManaged`, readers must use the lake too. Concurrent file-system commits are not lost: they precede
+        the adoption, or they fail. Raises TableNotFound, TableAlreadyExists if the name is taken or the table has an
+        owner, InvalidArgument for another feature, and the errors of every commit.
 
         >>> spark.range(3).write.format("delta").save(path)
         >>> lake.adopt("numbers", path)
         >>> lake.table("numbers").toDF().count()
         3
         """
+        self._adopt(name, location, MANAGED_COMMIT if managed is None else known_form(managed))
+
+    def _adopt(
+        self, name: str, location: str | os.PathLike[str], form: ManagedForm, features: Sequence[str] = ()
+    ) -> None:
         table = self._place(name, location)
         self._require_free(name)
 
@@ -149,7 +206,8 @@ class LakeMembership(LakeTables):
                     f"{table.root_url} already belongs to {found.description}. Open the lake of that owner. If its "
                     "state is lost, run `slackwater lake recover` to recreate it"
                 )
-            return self._taking(table, snapshot, self._newly_owned(), name, TableActions(snapshot.configuration))
+            defined = TableActions(snapshot.configuration)
+            return self._taking(table, snapshot, self._newly_owned(), name, defined, form, features)
 
         _commit("ADOPT TABLE", name, adoption)
 
@@ -163,7 +221,7 @@ class LakeMembership(LakeTables):
         ['stock']
         """
         known = self.owner.table(name)
-        table, owned = self.table_of(known), OwnedTable(self.owner, known.table_id)
+        table, owned = self._table_of(known), OwnedTable(self.owner, known.table_id)
 
         def hand_back() -> TableTransaction:
             # Backfill first, because a short release leaves other writers little time to commit before it.
@@ -177,7 +235,8 @@ class LakeMembership(LakeTables):
     def drop_table(self, name: str, keep_files: bool | None = None) -> bool:
         """Remove the table `name` from the lake permanently. Return whether its files were deleted.
 
-        By default the files are deleted if the location is `<root>/<name>`. A table created or adopted at another
+        A table of a catalog leaves the catalog, which decides about its files. The result is then False. In a lake, the
+        files are deleted by default if the location is `<root>/<name>`. A table created or adopted at another
         `location` retains its log and files, and the file system owns the table from then on. `keep_files` overrides
         this default. Deleted files are lost for all versions and instants, and shallow clones lose the files shared
         with the table.
@@ -189,14 +248,42 @@ class LakeMembership(LakeTables):
         >>> lake.drop_table("orders"), [table.name for table in lake.tables()]
         (True, ['stock'])
         """
-        location = self.owner.table(name).location
+        owner = self.owner
+        location = owner.table(name).location
+        if isinstance(owner, Catalog):
+            if keep_files is not None:
+                raise InvalidArgument(f"the catalog decides about the files of {name!r}. Drop it without keep_files")
+            owner.drop(name)
+            return False
         keeps = self._root is None or parse_location(f"{self._root}/{name}") != parse_location(location)
         if keep_files is not None:
             keeps = keep_files
         self.release(name)
         if not keeps:
-            delete_all(self.table_at(location).store)
+            delete_all(self._table_at(location).store)
         return not keeps
+
+    def migrate(self, name: str, managed: str = CATALOG_MANAGED.feature) -> bool:
+        """Change the feature of the commits of table `name`, by default to `catalogManaged`. Return whether it changed.
+
+        The operation is a release and an adoption under the same name, like `rename_table`: two commits, with
+        file-system ownership in between.
+
+        Raises:
+            TableNotFound: If the lake has no such table.
+            InvalidArgument: If `managed` is not a known feature.
+            OperationNotAllowed: If the owner refuses the release. The errors of every commit are also possible.
+
+        >>> lake.migrate("stock"), lake.migrate("stock")
+        (True, False)
+        """
+        form = known_form(managed)
+        known = self.owner.table(name)
+        if (form_of(Snapshot.open(self._table_of(known)).configuration) or MANAGED_COMMIT) is form:
+            return False
+        self.release(name)
+        self._adopt_again(name, name, known.location, form)
+        return True
 
     def rename_table(self, name: str, to: str) -> None:
         """Rename the table `name` to `to`. Files and versions stay in their directory.
@@ -214,12 +301,23 @@ class LakeMembership(LakeTables):
         >>> lake.snapshot("goods").to_arrow().num_rows
         1
         """
-        location = self.owner.table(name).location
-        self._place(to, location)
+        owner = self.owner
+        if isinstance(owner, Catalog):
+            self._require_name(to)
+            owner.rename(name, to)
+            return
+        known = owner.table(name)
+        self._place(to, known.location)
         self._require_free(to)
+        before = Snapshot.open(self._table_of(known)).configuration
+        form = form_of(before) or MANAGED_COMMIT
         self.release(name)
+        self._adopt_again(name, to, known.location, form, features_with_owner(before))
+
+    def _adopt_again(self, name: str, to: str, location: str, form: ManagedForm, features: Sequence[str] = ()) -> None:
+        """Adopt the table at `location` as `to`, with `features`, after its release under `name`. Raises as `adopt`."""
         try:
-            self.adopt(to, location)
+            self._adopt(to, location, form, features)
         except SlackwaterError as error:
             raise type(error)(
                 f"the table {name!r} was released, but not adopted as {to!r}: {error}. It is complete at "
@@ -231,34 +329,50 @@ class LakeMembership(LakeTables):
 
         Raises DeltaConcurrentModificationException if another owner committed first.
         """
-        table = Table(store)
+        table = Table(store, published_only=True)
         snapshot, owned = Snapshot.open(table), OwnedTable(self.owner, table_id)
-        transaction = self._taking(table, snapshot, owned, name, TableActions(snapshot.configuration))
+        form = form_of(snapshot.configuration) or MANAGED_COMMIT
+        transaction = self._taking(table, snapshot, owned, name, TableActions(snapshot.configuration), form)
         transaction.commit("RECOVER TABLE", {"name": name})
 
     def _newly_owned(self) -> OwnedTable:
         return OwnedTable(self.owner, str(uuid.uuid4()))
 
     def _taking(
-        self, table: Table, before: Snapshot | None, owned: OwnedTable, name: str, defined: TableActions
+        self,
+        table: Table,
+        before: Snapshot | None,
+        owned: OwnedTable,
+        name: str,
+        defined: TableActions,
+        form: ManagedForm,
+        features: Sequence[str] = (),
     ) -> TableTransaction:
-        """Return the transaction for the owner's adoption of the table in `defined`."""
-        changed = replace(defined, configuration=with_owner(defined.configuration, self._conf(owned, name)))
+        """Return the transaction for the owner's adoption of the table in `defined`, with `features`."""
+        taken = with_owner(defined.configuration, self._conf(owned, name), form)
+        changed = replace(defined, configuration=taken.changed(with_features(taken.protocol, features)))
         return _transfer(table, before, AdoptingCommitter(table.store, owned, name), changed, self.clock)
 
-    def _place(self, name: str, location: str | os.PathLike[str] | None) -> Table:
+    def _require_name(self, name: str) -> None:
         if _NAME.fullmatch(name) is None:
             raise InvalidArgument(
                 "a table name must consist of letters, digits, '_', '-' and '.', and must not start with '.' or "
                 f"'-', found {name!r}"
             )
+
+    def _place(self, name: str, location: str | os.PathLike[str] | None) -> Table:
+        self._require_name(name)
         if location is not None:
-            return self.table_at(location)
+            return self._table_at(location)
         if self._root is None:
+            if isinstance(self.owner, Catalog):
+                raise OperationNotAllowed(
+                    f"the catalog of {name!r} has no clones and adopts no tables. Create an empty one, and insert rows"
+                )
             raise InvalidArgument(
                 f"the served owner of the table {name!r} has no root here. Pass the location of the table"
             )
-        return self.table_at(f"{self._root}/{name}")
+        return self._table_at(f"{self._root}/{name}")
 
     def _require_free(self, name: str) -> None:
         try:
@@ -269,6 +383,29 @@ class LakeMembership(LakeTables):
 
     def _conf(self, owned: OwnedTable, name: str) -> dict[str, str]:
         return own_conf(self.owner.owner_id, owned.table_id, self.owner.endpoint, name)
+
+
+def features_with_owner(configuration: TableConfiguration) -> Sequence[str]:
+    """Return the features that a release or a clone of the table drops, because they need an owner."""
+    return [MULTI_TABLE] if configuration.supports(MULTI_TABLE) else []
+
+
+def _chosen_form(
+    managed: str | None, properties: Mapping[str, str]
+) -> tuple[ManagedForm, Sequence[str], Mapping[str, str]]:
+    """Return the form of a new table, the features that need an owner, and the other properties.
+
+    Raises InvalidArgument for two forms, or an unknown form.
+    """
+    keys = {f"{FEATURE_PREFIX}{feature}".lower(): feature for feature in FEATURES}
+    chosen = {keys[key.lower()] for key in properties if key.lower() in keys} | ({managed} if managed else set())
+    forms = {known_form(feature) for feature in chosen}
+    if len(forms) > 1:
+        raise InvalidArgument(f"a table is managed by one of the features {', '.join(sorted(FEATURES))}, found several")
+    others = {key: value for key, value in properties.items() if key.lower() not in {*keys, *_MULTI_TABLE_KEYS}}
+    is_multi_table = any(key.lower() in _MULTI_TABLE_KEYS for key in properties)
+    features = [MULTI_TABLE] if is_multi_table else []
+    return forms.pop() if forms else CATALOG_MANAGED if is_multi_table else MANAGED_COMMIT, features, others
 
 
 def _transfer(

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 
 from slackwater.errors import InvalidArgument
 from slackwater.lake.html_repr import place_of
 from slackwater.log.table import Table
+from slackwater.owner.api.catalog import Catalog
 from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.owner.api.commits import ManagedTable
 from slackwater.owner.api.owner_registry import OwnedTable
 from slackwater.owner.api.transactions import TableVersion
+from slackwater.scan.recent_snapshots import RecentSnapshots
+from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.open import open_store
 from slackwater.transaction.clock import Clock
 
@@ -25,6 +28,7 @@ class LakeTables:
         self._root = root
         self._storage_options = dict(storage_options or {})
         self._is_closed = False
+        self._recent = RecentSnapshots()
         self.clock = Clock()
 
     @property
@@ -34,25 +38,33 @@ class LakeTables:
             raise InvalidArgument(f"the lake {place_of(self._root, self._owner)} is closed. Open it again")
         return self._owner
 
-    def table_of(self, at: TableVersion | ManagedTable) -> Table:
+    def _table_of(self, at: TableVersion | ManagedTable) -> Table:
         """Return the owner's table described by `at`: its location and id.
 
         Raises InvalidArgument if the lake is closed.
-
-        >>> [lake.table_of(each).location == lake.location(each.name) for each in lake.tables()]
-        [True, True]
         """
         store = open_store(at.location, self._options_at(at.location))
         return Table(store, OwnedTable(self.owner, at.table_id), follows_outside=self._follows_outside())
 
-    def table_at(self, location: str | os.PathLike[str]) -> Table:
+    def _snapshot_of(
+        self, at: TableVersion | ManagedTable, version: int | None = None, key: Hashable | None = None
+    ) -> Snapshot:
+        """Return `version` of the owner's table described by `at`, the newest version for None.
+
+        Versions that the lake has read or committed are extended by newer commits. `key`: the result of `_key_of`, if
+        known. Raises the errors of `Snapshot.load`, and InvalidArgument if the lake is closed.
+        """
+        return self._recent.at(key or self._key_of(at), lambda: self._table_of(at), version)
+
+    def _key_of(self, at: TableVersion | ManagedTable) -> Hashable:
+        """Return the key of a table and the access to it. Can request credentials from a catalog."""
+        options = self._options_at(at.location)
+        return self.owner.owner_id, at.table_id, at.location, self._follows_outside(), frozenset(options.items())
+
+    def _table_at(self, location: str | os.PathLike[str]) -> Table:
         """Return the table at `location` with the lake's storage options. Another owner may own the table.
 
         Raises InvalidArgument if no store supports the location.
-
-        >>> spark.range(3).write.format("delta").save(path)
-        >>> lake.table_at(path).list_log().latest_version
-        0
         """
         return Table.at(location, self._options_at(location), self._follows_outside())
 
@@ -61,6 +73,6 @@ class LakeTables:
         return True
 
     def _options_at(self, location: str | os.PathLike[str]) -> Mapping[str, str]:
-        """Return the storage options for a location."""
-        del location
-        return self._storage_options
+        """Return the storage options for a location: those of the lake, or credentials of its catalog."""
+        owner = self._owner
+        return owner.storage_options(str(location)) if isinstance(owner, Catalog) else self._storage_options

@@ -115,7 +115,7 @@ class LogTimeSlice:
         return self._tables[name]
 
     def _reached(self, at: TableVersion) -> Table:
-        return self._lake.table_at(at.location) if at.is_released else self._lake.table_of(at)
+        return self._lake._table_at(at.location) if at.is_released else self._lake._table_of(at)
 
     def _existed(self, name: str) -> bool:
         at = self._table(name)

@@ -29,7 +29,7 @@ from slackwater.lake.html_repr import State, TableUse, TransactionState, transac
 from slackwater.lake.read_view import LakeReadView
 from slackwater.lake.tables import LakeTables
 from slackwater.lake.transaction_resources import TransactionResources, undeleted_files_message
-from slackwater.lake.transaction_table import TransactionTableState
+from slackwater.lake.transaction_table import TransactionTableState, table_writes
 from slackwater.lake.two_phase_commit import commit_joined
 from slackwater.owner.api.timestamp_range import TimestampRange, at_ms, cut_off, precision_named
 from slackwater.owner.api.transactions import (
@@ -49,6 +49,8 @@ from slackwater.transaction.committers.ambient_transaction import enter, leave
 from slackwater.transaction.conflicts.commit_loop import MAX_ATTEMPTS, pause
 from slackwater.transaction.conflicts.granule_reads import granules_where
 from slackwater.transaction.conflicts.isolation import IsolationLevel
+from slackwater.transaction.observability.commit_metrics import count
+from slackwater.transaction.observability.tracing import TRANSACTION, observed, report_rollback
 from slackwater.transaction.table.public_transaction import Transaction
 
 if TYPE_CHECKING:
@@ -316,7 +318,10 @@ class LogTransaction:
         """
         self._require_not_ended()
         try:
-            self._commit_timestamp_ms = self._committed().timestamp_ms
+            with observed(TRANSACTION, {"transaction": self._txn_id}, self._begun_ms) as span:
+                self._commit_timestamp_ms = self._committed().timestamp_ms
+                span.set({"tables": sorted(self._results), "timestamp_ms": self._commit_timestamp_ms})
+            count(transactions=bool(self._results))
         except CommitUnknown as error:
             raise CommitUnknown(f"{error}. {self._files_that_stay()}") from error
         except SlackwaterError as error:
@@ -342,6 +347,7 @@ class LogTransaction:
         1
         """
         self._require_not_ended()
+        report_rollback(self._txn_id, self._begun_ms, None)
         self._roll_back(None)
 
     def __enter__(self) -> Self:
@@ -362,6 +368,7 @@ class LogTransaction:
         if kind is None:
             self.commit()
         else:
+            report_rollback(self._txn_id, self._begun_ms, error)
             self._roll_back(error)
 
     # Reads and writes.
@@ -397,7 +404,7 @@ class LogTransaction:
             place = self._lakes.of(name)
             # The lock prevents newer versions, so the latest version is the visible one.
             is_latest = self._control == LOCKING and name in self._locked
-            base = Snapshot.open(place.table(), None if is_latest else place.version)
+            base = place.snapshot(None if is_latest else place.version)
             self._bound_by(base)
             self._tables[name] = TransactionTableState(name, place.owned, base, self._clock, self)
         return self._tables[name]
@@ -456,7 +463,7 @@ class LogTransaction:
 
     def _granules(self, name: str, where: str | Predicate) -> Sequence[str]:
         place = self._lakes.of(name)
-        snapshot = Snapshot.open(place.table(), place.version)
+        snapshot = place.snapshot(place.version)
         predicate = parse_predicate(where, snapshot.schema) if isinstance(where, str) else where
         granules = granules_where(snapshot, predicate)
         if WHOLE in granules:
@@ -488,9 +495,12 @@ class LogTransaction:
                     used[table_id].name: used[table_id].on_committed(commit, attempt)
                     for table_id, commit in outcome.commits.items()
                 }
+                for name, result in self._results.items():
+                    self._lakes.of(name).keep(result.known)
                 return outcome
             followed = [used[table_id].rebase(latest) for table_id, latest in outcome.latest_versions.items()]
             is_replay = is_replay or any(followed)
+            count(retries=1)
             pause(self._clock, attempt)
         raise ConcurrentWriteException(
             f"transaction {self._txn_id}: other writers committed first at each of {MAX_ATTEMPTS} attempts. "
@@ -500,10 +510,11 @@ class LogTransaction:
     def _requests(self, used: Sequence[TransactionTableState], is_replay: bool) -> dict[str, TransactionRequest]:
         """Return the request for each participating owner, by owner id."""
         found = {}
+        all_writes = table_writes(self._txn_id, used)
         for owner_id, owner in self._lakes.owners.items():
             tables = [table for table in used if table.owner is owner]
             reads = [read for table in tables if (read := table.table_read()) is not None]
-            writes = [write for table in tables if (write := table.table_write()) is not None]
+            writes = [all_writes[table.table_id] for table in tables if table.table_id in all_writes]
             if self._isolation == SNAPSHOT:
                 reads = []
             if reads or writes:

@@ -5,21 +5,25 @@ Source: paper §3.1 (V_R, V_I, V_D); docs/transactions.md.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import orjson
 
-from slackwater.errors import SlackwaterError
+from slackwater.errors import OperationNotAllowed, SlackwaterError, UnsupportedFeature
 from slackwater.log.table import Table, UncommittedVersions
 from slackwater.owner.api.commit_owner import CommitOwner
-from slackwater.owner.api.commits import CommitResponse
+from slackwater.owner.api.commits import Commit, CommitResponse
 from slackwater.owner.api.owner_registry import OwnedTable
 from slackwater.owner.api.transactions import Item, TableRead, TableWrite
 from slackwater.predicate.predicate import Predicate
 from slackwater.protocol.actions.commit_info import CommitInfo
 from slackwater.protocol.actions.paths import canonical_path
+from slackwater.protocol.actions.transaction_groups import TransactionGroup
+from slackwater.protocol.features.table_features import MULTI_TABLE
+from slackwater.protocol.properties.properties import FEATURE_PREFIX
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.clock import Clock
 from slackwater.transaction.combine_commits import combine_actions, combine_reads
@@ -31,11 +35,15 @@ from slackwater.transaction.committers.managed import ManagedCommitter, committe
 from slackwater.transaction.conflicts.commit_loop import CommitLoop
 from slackwater.transaction.conflicts.granule_reads import granules_read
 from slackwater.transaction.conflicts.isolation import IsolationLevel
+from slackwater.transaction.observability.commit_report import report_commit
+from slackwater.transaction.observability.tracing import COMMIT, record_span
 from slackwater.transaction.staged import ReadSet, StagedActions
 from slackwater.transaction.staged_transaction import StagedTransaction
 
 OPERATION = "TRANSACTION"
 """Operation name of a commit with several changes."""
+
+_FEWEST = 2
 
 
 class TransactionTableState:
@@ -50,6 +58,7 @@ class TransactionTableState:
         self._clock = clock
         self._branch = UncommittedVersions(base, transaction)
         self._race: CommitLoop | None = None
+        self._prepared_ms = 0
 
     @property
     def table(self) -> Table:
@@ -111,6 +120,7 @@ class TransactionTableState:
 
     def prepare(self, txn_id: str, isolation: IsolationLevel) -> None:
         """Combine all changes into one commit. Raises as `TableTransaction.commit` before its first attempt."""
+        self._prepared_ms = time.time_ns() // 1_000_000
         transaction = self._joined_commit(txn_id)
         if len(self._joined) > 1:
             self._race = transaction.prepared(
@@ -144,6 +154,13 @@ class TransactionTableState:
         may_move = race.transaction.may_move and not self.reads.readings
         return TableWrite(self.table_id, race.version, race.actions(), may_move)
 
+    @property
+    def supports_groups(self) -> bool:
+        """True if the log of the table describes multi-table transactions after the next attempt."""
+        race = self._ready
+        before = None if race.before is None else race.before.configuration
+        return race.transaction.staged.table_after(before).supports(MULTI_TABLE)
+
     def rebase(self, latest_version: int) -> bool:
         """Rebase onto the winning commits. Return whether the transaction's own commit is among them.
 
@@ -155,14 +172,30 @@ class TransactionTableState:
         return own is not None
 
     def on_committed(self, response: CommitResponse, attempts: int) -> CommitResult:
-        """Return the result, after the due post-commit hooks."""
-        commit = response.commit
+        """Report the commit, and return the result after the due post-commit hooks."""
+        commit, race = response.commit, self._ready
+        txn_id = race.transaction.txn_id
         try:
-            return self._ready.on_committed(Committed(committed_by(self.base.store, response)), attempts)
+            committed = Committed(committed_by(self.base.store, response))
         except SlackwaterError as error:
-            # The version is committed even if reading it back fails.
-            told = f"reading the version back failed: {error}"
-            return CommitResult(self.base.table, commit.version, commit.timestamp_ms, attempts, upkeep_errors=(told,))
+            location, begun_ms, now_ms = self.base.table.location, race.transaction.begun_ms, self._clock.now_ms()
+            info = [{"commitInfo": {"operation": race.info.operation}}]
+            race.report = report_commit(
+                location, commit.version, info, begun_ms, now_ms, commit.timestamp_ms, attempts, txn_id
+            )
+            return self._unread(commit, attempts, error)
+        try:
+            return race.on_committed(committed, attempts, txn_id)
+        except SlackwaterError as error:
+            return self._unread(commit, attempts, error)
+        finally:
+            if race.report is not None:
+                record_span(COMMIT, asdict(race.report), self._prepared_ms)
+
+    def _unread(self, commit: Commit, attempts: int, error: SlackwaterError) -> CommitResult:
+        """Return the result of a commit whose version cannot be read back. It is committed nevertheless."""
+        told = f"reading the version back failed: {error}"
+        return CommitResult(self.base.table, commit.version, commit.timestamp_ms, attempts, upkeep_errors=(told,))
 
     def staged_paths(self) -> list[str]:
         """Return the data files written for the transaction, relative to the table's root."""
@@ -237,3 +270,38 @@ class TransactionTableState:
             for part in self._joined
         ]
         return {"operations": orjson.dumps(told).decode()}
+
+
+def table_writes(txn_id: str, tables: Sequence[TransactionTableState]) -> dict[str, TableWrite]:
+    """Return the commits of the next attempt, by table id, with a `transactionGroup` if the tables support it.
+
+    A transaction that writes one table has no group.
+
+    Raises:
+        OperationNotAllowed: If some of several written tables support the feature, but not all.
+        UnsupportedFeature: If the tables belong to several owners.
+    """
+    writes = {table.table_id: write for table in tables if (write := table.table_write()) is not None}
+    written = [table for table in tables if table.table_id in writes]
+    grouped = [table for table in written if table.supports_groups]
+    if not grouped or len(written) < _FEWEST:
+        return writes
+    catalogs = {table.owner.owner_id for table in written}
+    if len(catalogs) > 1:
+        raise UnsupportedFeature(
+            f"transaction {txn_id}: table {grouped[0].name} supports {MULTI_TABLE}, which allows one catalog, but the "
+            f"transaction writes tables of {len(catalogs)} lakes. Drop the feature, or write each lake by itself"
+        )
+    lacking = [table.name for table in written if table not in grouped]
+    if lacking:
+        raise OperationNotAllowed(
+            f"transaction {txn_id}: table {grouped[0].name} supports {MULTI_TABLE}, but {', '.join(lacking)} does not. "
+            f"Set {FEATURE_PREFIX}{MULTI_TABLE}-dev to 'supported' in all tables that the transaction writes, or drop "
+            "the feature"
+        )
+    group = TransactionGroup.of(txn_id, {table_id: write.version for table_id, write in writes.items()}, *catalogs)
+    described = {}
+    for table_id, write in writes.items():
+        info, *others = write.actions
+        described[table_id] = replace(write, actions=[info, group.to_json(), *others])
+    return described

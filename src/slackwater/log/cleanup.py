@@ -15,12 +15,11 @@ from slackwater.log.files.checkpoint import SIDECARS, count_rows, open_checkpoin
 from slackwater.log.files.segment import LogListing, list_log
 from slackwater.log.history import CommitHistory
 from slackwater.log.snapshot import LogSnapshot
-from slackwater.protocol.actions.file_names import COMMITS_DIRECTORY, LOG, LogFileKind, commit_name, parse_log_file
+from slackwater.protocol.actions.file_names import LOG, STAGED_DIRECTORIES, LogFileKind, commit_name, parse_log_file
 from slackwater.protocol.properties.properties import ENABLE_EXPIRED_LOG_CLEANUP, LOG_RETENTION
 from slackwater.storage.store import ObjectMeta, ObjectStore
 
 _DAY_MS = 86_400_000
-_COMMITS = f"{LOG}/{COMMITS_DIRECTORY}"
 _EXPIRING = frozenset(LogFileKind) - {LogFileKind.COMPACTED, LogFileKind.OTHER}
 _CHECKPOINTS = frozenset(
     {LogFileKind.CHECKPOINT_CLASSIC, LogFileKind.CHECKPOINT_MULTIPART, LogFileKind.CHECKPOINT_UUID}
@@ -45,7 +44,13 @@ class LogCleanup:
     protected_before: int | None = None
 
 
-def clean_up_log(store: ObjectStore, snapshot: LogSnapshot, now_ms: int) -> LogCleanup:
+def clean_up_log(
+    store: ObjectStore,
+    snapshot: LogSnapshot,
+    now_ms: int,
+    dry_run: bool = False,
+    expected_checkpoint: int | None = None,
+) -> LogCleanup:
     """Delete log files past `delta.logRetentionDuration` at `now_ms`. The cutoff is rounded down to midnight UTC.
 
     Does nothing if `delta.enableExpiredLogCleanup` is false. The newest checkpoint not after the newest expired commit
@@ -54,7 +59,9 @@ def clean_up_log(store: ObjectStore, snapshot: LogSnapshot, now_ms: int) -> LogC
     interrupted cleanup leaves every retained version readable, and the next call completes it.
 
     Deletes nothing if the feature checkpointProtection protects a version to delete, unless every version before the
-    protected boundary is deleted in this call. Raises CorruptTable and its kinds, StorageError.
+    protected boundary is deleted in this call. `dry_run` deletes nothing, and returns the files to delete.
+    `expected_checkpoint` is then the version of a checkpoint to write before the cleanup. Raises CorruptTable and its
+    kinds, StorageError.
     """
     if not snapshot.properties.flag(ENABLE_EXPIRED_LOG_CLEANUP):
         return LogCleanup()
@@ -63,7 +70,10 @@ def clean_up_log(store: ObjectStore, snapshot: LogSnapshot, now_ms: int) -> LogC
     cutoff = _cutoff_version(
         store, snapshot, listing, _midnight_ms(now_ms - (snapshot.properties.duration_ms(LOG_RETENTION) or 0))
     )
-    kept = None if cutoff is None else _newest_readable_checkpoint(store, listing, cutoff)
+    if cutoff is not None and expected_checkpoint is not None and expected_checkpoint <= cutoff:
+        kept: int | None = expected_checkpoint
+    else:
+        kept = None if cutoff is None else _newest_readable_checkpoint(store, listing, cutoff)
     if kept is not None and not may_truncate(listing, kept, boundary):
         _log.info(
             "%s: log cleanup deletes nothing. Checkpoints before version %d are protected, and the versions from %d on "
@@ -73,8 +83,9 @@ def clean_up_log(store: ObjectStore, snapshot: LogSnapshot, now_ms: int) -> LogC
             kept,
         )
         return LogCleanup((), cutoff, kept, boundary)
-    deleted = [] if kept is None else _delete(store, _expired(store, kept))
-    deleted += _delete(store, [_unreferenced_sidecars(store, _midnight_ms(now_ms) - _DAY_MS)])
+    delete = _listed if dry_run else _delete
+    deleted = [] if kept is None else delete(store, _expired(store, kept))
+    deleted += delete(store, [_unreferenced_sidecars(store, _midnight_ms(now_ms) - _DAY_MS, deleted)])
     return LogCleanup(tuple(deleted), cutoff, kept)
 
 
@@ -149,7 +160,9 @@ def _expired(store: ObjectStore, kept_version: int) -> list[list[str]]:
     compactions: list[str] = []
     others: list[tuple[int, str]] = []
     checkpoints: list[tuple[int, str]] = []
-    metas = [*store.list_from(LOG), *store.list_from(_COMMITS)]
+    metas = [*store.list_from(LOG)]
+    for directory in STAGED_DIRECTORIES:
+        metas += store.list_from(f"{LOG}/{directory}")
     # The commit of the retained version stays. Its staged file is deleted only if the backfilled copy exists.
     is_backfilled = any(meta.path == f"{LOG}/{commit_name(kept_version)}" for meta in metas)
     for meta in metas:
@@ -181,15 +194,21 @@ def _paths(metas: Iterable[ObjectMeta]) -> frozenset[str]:
     return frozenset(meta.path for meta in metas)
 
 
-def _unreferenced_sidecars(store: ObjectStore, before_ms: int) -> list[str]:
-    """Return the sidecars last modified before `before_ms` without a reference, none if a checkpoint cannot be read."""
+def _unreferenced_sidecars(store: ObjectStore, before_ms: int, expired: Collection[str]) -> list[str]:
+    """Return the sidecars last modified before `before_ms` without a reference, none if a checkpoint cannot be read.
+
+    References of `expired` checkpoints do not protect a sidecar.
+    """
     sidecars = store.list_from(SIDECARS)
     old = [meta.path for meta in sidecars if meta.modified_ms < before_ms and not _is_hidden(meta.path)]
     if not old:
         return []
     # Checkpoints are listed after the sidecars, so that a concurrent checkpoint protects its sidecars too.
     referenced: set[str] = set()
+    gone = frozenset(expired)
     for checkpoint in list_log(store).checkpoints:
+        if not gone.isdisjoint(checkpoint.paths):
+            continue
         try:
             referenced.update(sidecar_paths(store, checkpoint))
         except CorruptCheckpoint as error:
@@ -200,6 +219,10 @@ def _unreferenced_sidecars(store: ObjectStore, before_ms: int) -> list[str]:
 
 def _is_hidden(path: str) -> bool:
     return path.rpartition("/")[2].startswith(".")
+
+
+def _listed(_: ObjectStore, groups: Iterable[list[str]]) -> list[str]:
+    return [path for paths in groups for path in paths]
 
 
 def _delete(store: ObjectStore, groups: Iterable[list[str]]) -> list[str]:

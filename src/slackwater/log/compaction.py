@@ -13,11 +13,12 @@ from slackwater.errors import CorruptLog, InvalidArgument, ObjectExists, ObjectN
 from slackwater.log.files.reconciliation import STATEFUL, Action, reconcile
 from slackwater.protocol.actions.actions import parse_commit
 from slackwater.protocol.actions.file_names import LOG, commit_name, compacted_name
+from slackwater.protocol.actions.transaction_groups import ACTION
 from slackwater.storage.conditional_puts import put_assuming_single_writer
 from slackwater.storage.store import ObjectStore
 
 # Provenance, and actions not allowed in a commit, are not part of the table's state.
-_WITHOUT_STATE = frozenset({"commitInfo", "cdc", "checkpointMetadata", "sidecar"})
+_WITHOUT_STATE = frozenset({"commitInfo", "cdc", "checkpointMetadata", "sidecar", ACTION})
 
 
 def compact_log(store: ObjectStore, start_version: int, end_version: int) -> str:

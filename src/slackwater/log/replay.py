@@ -81,8 +81,8 @@ class _Draft:
         return before.changed(self.protocol, self.metadata)
 
 
-# Bounds the number of chunks after many single-commit updates.
-_MOST_CHUNKS = 64
+# Bounds the number of chunks after many single-commit updates; few rows are cheap to combine more often.
+_MOST_CHUNKS, _FEW_CHUNKS, _FEW_ROWS = 64, 12, 10_000
 
 # Small actions and their key field. A checkpoint has one action per key; an empty key field means one action in all.
 _SMALL = {"protocol": "", "metaData": "", "txn": "appId", "domainMetadata": "domain"}
@@ -145,7 +145,7 @@ def _advance(state: LogState, commits: _Commits, newest_files: Callable[[], pa.T
     _apply(draft, commits)
     fresh = newest_files()
     newest = pa.concat_tables([select_rows(state.newest, not_among(state.newest, fresh)), fresh])
-    if newest["path"].num_chunks > _MOST_CHUNKS:
+    if newest["path"].num_chunks > (_MOST_CHUNKS if newest.num_rows > _FEW_ROWS else _FEW_CHUNKS):
         newest = newest.combine_chunks()
     return _finish(draft, store, commits[-1][0], state.checkpoint, newest, state.configuration)
 

@@ -16,6 +16,7 @@ from typing_extensions import Self
 
 from slackwater.errors import (
     CheckpointFallbackWarning,
+    CommitOwnerRequired,
     CorruptCheckpoint,
     CorruptLog,
     InvalidArgument,
@@ -36,6 +37,7 @@ from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protoc
 from slackwater.protocol.actions.file_names import LOG, crc_name
 from slackwater.protocol.features.column_mapping import data_columns
 from slackwater.protocol.features.in_commit_timestamps import is_enabled
+from slackwater.protocol.features.managed_commits import needs_owner_to_read
 from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.properties.properties import TableProperties
 from slackwater.protocol.schema.schema import StructType
@@ -71,6 +73,7 @@ class LogSnapshot:
         strict: bool | None = None,
         allow_after_last_commit: bool = False,
         allow_paths_outside_root: bool = True,
+        published_only: bool = False,
     ) -> Self:
         """Return the snapshot of the table at `path`: the newest version, or the version of `version` or `timestamp`.
 
@@ -79,7 +82,8 @@ class LogSnapshot:
         errors.
         """
         allowed = after_last_commit_allowed(allow_after_last_commit, strict)
-        return cls.open(Table.at(path, storage_options, allow_paths_outside_root), version, timestamp, allowed)
+        table = Table.at(path, storage_options, allow_paths_outside_root, published_only)
+        return cls.open(table, version, timestamp, allowed)
 
     @classmethod
     def open(
@@ -112,28 +116,39 @@ class LogSnapshot:
         segment, state, _ = _load(table, version, list_log=list_log)
         return cls(table, segment, state, CheckpointAdds(state.checkpoint, table.store))
 
-    def update(self) -> Self:
+    def update(self, version: int | None = None) -> Self:
         """Return the snapshot of the newest version, `self` if already the newest. Reads only new commits.
 
-        Raises as `load` does.
+        `version`: this version instead of the newest one. Raises as `load` does.
         """
         if self._table.branch is not None:
             return self._table.branch.newest  # type: ignore[no-any-return]
         self._table.find_owner(self.configuration)
         listing = self._table.list_log(self.version + 1)
-        newest = listing.latest_version
-        if newest is None or newest <= self.version:
+        newest = listing.latest_version if version is None else version
+        if version is None and (newest is None or newest <= self.version):
+            self._table.require_catalog(self.configuration)
             return self
-        if any(v not in listing.commits for v in range(self.version + 1, newest + 1)):
+        if newest is None or any(v not in listing.commits for v in range(self.version + 1, newest + 1)):
             # The log was cleaned up in between, and now starts with a checkpoint.
-            return type(self).open(self._table)
+            return type(self).open(self._table, version)
         commits = tuple(listing.commits[v] for v in range(self.version + 1, newest + 1))
         state = advance(self._state, commits, self._store)
         has_checksum = newest in listing.checksums
         segment = LogSegment(newest, self._segment.checkpoint, self._segment.commits + commits, has_checksum)
         found = type(self)(self._table, segment, state, self._base)
         found._damaged = self._damaged
-        return found.update() if self._table.find_owner(state.configuration) else found
+        if self._table.find_owner(state.configuration):
+            return found.update(version)
+        self._table.require_catalog(state.configuration)
+        return found
+
+    def without_files(self) -> Self:
+        """Return the same version without the files and statistics that this snapshot has read."""
+        base = CheckpointAdds(self._state.checkpoint, self._store)
+        found = type(self)(self._table, self._segment, self._state, base)
+        found._damaged = self._damaged
+        return found
 
     def with_commits(self, commits: Sequence[ParsedCommit]) -> Self:
         """Return the snapshot after `commits`, which follow this version without a gap. Reads nothing.
@@ -444,6 +459,7 @@ def _load(
             if continued is None:
                 continue
             segment, state = continued
+        _require_catalog(table, version, state)
         for found in damage:
             _warn(found)
         return segment, state, without
@@ -463,6 +479,22 @@ def _continued(
     if whole.checkpoint != segment.checkpoint or _contents(whole.commits[:count]) != _contents(segment.commits):
         return None
     return whole, advance(state, whole.commits[count:], table.store) if whole.commits[count:] else state
+
+
+def _require_catalog(table: Table, version: int | None, state: LogState) -> None:
+    """Raise CommitOwnerRequired if only a catalog not open here knows the commits. `version` is the requested version.
+
+    A released table has such versions, but its newest version, in the file system, has no catalog.
+    """
+    try:
+        table.require_catalog(state.configuration)
+    except CommitOwnerRequired:
+        if version is None:
+            raise
+        newest = _load(Table(table.store, published_only=True), None)[1].configuration
+        # An earlier adoption has another table id than the present one.
+        if needs_owner_to_read(newest) and not table.find_owner(newest):
+            raise
 
 
 def _contents(commits: Sequence[CommitFile]) -> list[tuple[int, int, int]]:

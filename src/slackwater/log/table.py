@@ -14,9 +14,10 @@ from typing import Any
 
 from slackwater.errors import OperationNotAllowed, TableNotFound, TransactionEnded
 from slackwater.log.files.commits import ParsedCommit
-from slackwater.log.files.managed_log import list_managed_log, owner_of
+from slackwater.log.files.managed_log import catalog_required, list_managed_log, owner_of
 from slackwater.log.files.segment import LogListing, list_log
 from slackwater.owner.api.owner_registry import OwnedTable, is_attached
+from slackwater.protocol.features.managed_commits import needs_owner_to_read
 from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.storage.open import open_store
 from slackwater.storage.store import ObjectStore
@@ -28,7 +29,8 @@ class Table:
     `owned` names the commit owner if known, for example for a table of a lake opened by name. For a table opened by
     path, the owner is found from the metadata, among the owners open in this process. With `follows_outside`, files
     outside the root named by the log are opened, for example files of a shallow clone. Use this for trusted tables
-    only.
+    only. With `published_only`, a table with the feature catalogManaged is read without its catalog, as far as its
+    commits are published.
     """
 
     def __init__(
@@ -37,8 +39,10 @@ class Table:
         owned: OwnedTable | None = None,
         branch: UncommittedVersions | None = None,
         follows_outside: bool = False,
+        published_only: bool = False,
     ) -> None:
         self._store = store
+        self._published_only = published_only
         self._follows_outside = follows_outside
         self._owned = owned
         self._branch = branch
@@ -51,9 +55,11 @@ class Table:
         path: str | os.PathLike[str],
         storage_options: Mapping[str, str] | None = None,
         follows_outside: bool = False,
+        published_only: bool = False,
     ) -> Table:
         """Return the table at a path or URL. The table may not exist. Raises as `open_store`."""
-        return cls(open_store(path, storage_options), follows_outside=follows_outside)
+        store = open_store(path, storage_options)
+        return cls(store, follows_outside=follows_outside, published_only=published_only)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the location and the owner for another process.
@@ -62,7 +68,7 @@ class Table:
         """
         if self._branch is not None:
             raise OperationNotAllowed(f"{self.root_url}: a table in a transaction is visible only in this process")
-        return Table, (self._store, self.owned, None, self._follows_outside)
+        return Table, (self._store, self.owned, None, self._follows_outside, self._published_only)
 
     def __repr__(self) -> str:
         return f"<Table {self.root_url}>"
@@ -117,6 +123,16 @@ class Table:
             # Handed back, which backfills all of it; or the owner has lost its state: the file system is what is left.
             self._owned = None
             return list_log(self._store, start_version)
+
+    def require_catalog(self, configuration: TableConfiguration) -> None:
+        """Raise CommitOwnerRequired if only a catalog not open in this process knows the commits of a version.
+
+        `configuration` is that of the version. Source: PROTOCOL.md "Reader Requirements for Catalog-managed tables".
+        """
+        if self._published_only or self._branch is not None or self.owned is not None:
+            return
+        if needs_owner_to_read(configuration):
+            raise catalog_required(self.root_url, configuration)
 
     def find_owner(self, configuration: TableConfiguration) -> bool:
         """Find the owner from the `configuration` of a version. Return whether a previously unknown owner was found."""

@@ -19,7 +19,7 @@ from slackwater.protocol.actions.files import AddFile
 from slackwater.protocol.actions.paths import encode_path
 from slackwater.protocol.features.column_mapping import NONE
 from slackwater.protocol.features.table_configuration import TableConfiguration
-from slackwater.protocol.properties.properties import COLUMN_MAPPING_MODE
+from slackwater.protocol.properties.properties import COLUMN_MAPPING_MODE, FEATURE_PREFIX
 from slackwater.protocol.schema.column_paths import ILLEGAL_CHARACTERS, format_column_path
 from slackwater.protocol.schema.schema import StructType, parse_schema, walk_fields
 from slackwater.protocol.schema_changes.unify_schemas import united_schema
@@ -83,7 +83,7 @@ def convert(
     clock = clock or Clock()
     files = parquet_files(table.store, request.partition_schema, request.zone)
     schema, described = _described(table.store, files, request)
-    defined = _defined(table, schema, request, clock)
+    defined = _defined(table, schema, request, clock, any(file.is_shredded for file in described))
     adds = [_add(file, found, request) for file, found in zip(files, described, strict=True)]
     transaction = begin_table(table, defined, clock=clock)
     transaction.add(adds, fresh=True)
@@ -172,8 +172,14 @@ def _require_names(store: ObjectStore, schema: StructType) -> None:
             )
 
 
-def _defined(table: Table, schema: StructType, request: ConvertRequest, clock: Clock) -> TableActions:
-    definition = TableDefinition(schema, request.partition_schema.names, properties=request.properties)
+def _defined(
+    table: Table, schema: StructType, request: ConvertRequest, clock: Clock, is_shredded: bool
+) -> TableActions:
+    properties = dict(request.properties)
+    if is_shredded:
+        # Later files are shredded only with delta.enableVariantShredding.
+        properties[f"{FEATURE_PREFIX}variantShredding"] = "supported"
+    definition = TableDefinition(schema, request.partition_schema.names, properties=properties)
     defined = define_table(definition, clock.now_ms(), clock.new_id)
     _require_no_mapping(table, defined.configuration)
     return defined

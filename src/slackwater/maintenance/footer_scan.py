@@ -21,12 +21,16 @@ _BATCH = 256
 
 @dataclass(frozen=True, slots=True)
 class FooterSummary:
-    """A file: path below the root, size in bytes, columns as a `schemaString`, `stats` as JSON."""
+    """A file: path below the root, size in bytes, columns as a `schemaString`, `stats` as JSON.
+
+    `is_shredded`: it has shredded variants.
+    """
 
     path: str
     size_bytes: int
     schema: str
     stats: str | None = None
+    is_shredded: bool = False
 
 
 def described(store: ObjectStore, path: str, leaves: StatsLeaves | None) -> FooterSummary:
@@ -47,7 +51,8 @@ def described(store: ObjectStore, path: str, leaves: StatsLeaves | None) -> Foot
         ) from error
     except UnsupportedFeature as error:
         raise UnsupportedFeature(f"{store.root_url}: {path} cannot be part of a table: {error}") from error
-    return FooterSummary(path, size, schema, None if leaves is None else stats_of_footer(footer, leaves))
+    stats = None if leaves is None else stats_of_footer(footer, leaves)
+    return FooterSummary(path, size, schema, stats, any(variant.is_shredded for variant in footer.variants))
 
 
 def describe_files(store: ObjectStore, paths: Sequence[str], leaves: StatsLeaves | None) -> Iterator[FooterSummary]:

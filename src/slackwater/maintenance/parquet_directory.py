@@ -19,7 +19,7 @@ from slackwater.protocol.actions.partition_values import (
     parse_partition_value,
     serialize_partition_value,
 )
-from slackwater.protocol.schema.schema import STRING, StructField, StructType
+from slackwater.protocol.schema.schema import StructField, StructType, is_string
 from slackwater.storage.store import ObjectMeta, ObjectStore
 
 _OTHERS = {
@@ -187,7 +187,7 @@ class _Values:
                     error_class="DELTA_NOT_NULL_CONSTRAINT_VIOLATED",
                 )
             return None
-        if column.type == STRING:
+        if is_string(column.type):
             return text
         try:
             value = parse_partition_value(text, column.type, self._zone)

@@ -111,9 +111,8 @@ def _retention_ms(snapshot: Snapshot, request: VacuumRequest) -> int:
     if asked_ms < default_ms and request.checks_retention:
         raise InvalidArgument(
             f"{snapshot.store.root_url}: {hours} hours are less than {DELETED_FILE_RETENTION}, "
-            f"{default_ms / _HOUR_MS:g} hours. Active readers and writers may fail. If you are sure, set "
-            "spark.slackwater.retentionDurationCheck.enabled (or delta-spark's "
-            "spark.databricks.delta.retentionDurationCheck.enabled) to false, or use --no-retention-check",
+            f"{default_ms / _HOUR_MS:g} hours. Active readers and writers may fail. If you are sure, use "
+            "--no-retention-check in the terminal, or set spark.slackwater.retentionDurationCheck.enabled to false",
             error_class="DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT",
         )
     return asked_ms

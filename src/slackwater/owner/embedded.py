@@ -16,7 +16,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection, Row
 
-from slackwater.errors import InvalidArgument, SlackwaterError, StorageError, TableNotFound
+from slackwater.errors import InvalidArgument, SlackwaterError, TableNotFound
 from slackwater.log.files.segment import LAKE_DATABASE
 from slackwater.owner.api.commits import (
     LATEST,
@@ -26,6 +26,7 @@ from slackwater.owner.api.commits import (
     GetCommitsResponse,
     ManagedTable,
     OwnershipProposal,
+    StagedCommit,
     TableState,
 )
 from slackwater.owner.api.monitoring import Activity, RecentCommit
@@ -43,23 +44,21 @@ from slackwater.owner.api.transactions import (
 )
 from slackwater.owner.commit.pipeline import MAX_BACKLOG, CommitPipeline
 from slackwater.owner.database.database import Database
-from slackwater.owner.database.schema import commits, owner, tables
+from slackwater.owner.database.schema import owner, tables
 from slackwater.owner.lock_manager import LockManager
 from slackwater.owner.monitoring.activity import activity
 from slackwater.owner.monitoring.recent_commits import RecentCommitReader
 from slackwater.owner.ownership_transfer import OwnershipTransfer
 from slackwater.owner.publish.backfill import BACKFILL_DELAY_S, ROWS_KEPT, Backfill
-from slackwater.owner.publish.orphaned_files import GRACE_MS, unrecorded
 from slackwater.owner.publish.unbackfilled_commits import UnbackfilledCommits
 from slackwater.owner.recovery.database_state import is_under_way
 from slackwater.owner.recovery.fences import Fences
 from slackwater.owner.recovery.lake_identity import require_same_lake
+from slackwater.owner.repair import TableRepair, named_table
 from slackwater.owner.state.clock import LEASE_MS, OwnerClock
-from slackwater.owner.state.expired_allocations import free_abandoned
-from slackwater.owner.state.log_head import locked_table
 from slackwater.owner.state.notifications import ChangeNotifier
 from slackwater.owner.state.read_timestamps import resize
-from slackwater.owner.state.shared_clock import last_ms, read_clock
+from slackwater.owner.state.shared_clock import last_ms
 from slackwater.owner.state.table_stores import TableStores
 from slackwater.owner.time.time_slices import TimeSlices
 from slackwater.owner.time.timestamp_requests import TimestampRequests
@@ -102,18 +101,19 @@ class EmbeddedOwner:
         self._owner_id = database.write(self._identity)
         require_same_lake(database, places)
         self._locations: dict[str, str] = {}
-        self._backfill = Backfill(database, self._store, self._clock, backfill_delay_s, rows_kept)
+        self._backfill = Backfill(database, self.store, self._clock, backfill_delay_s, rows_kept)
         changes = ChangeNotifier()
         fences = Fences(self._owner_id)
         self._commits = CommitPipeline(
-            database, self._store, self._clock, max_backlog, lease_ms, changes, fences, self._owner_id
+            database, self.store, self._clock, max_backlog, lease_ms, changes, fences, self._owner_id
         )
         self._locking = LockManager(database, self._clock, changes=changes)
         self._distributed = TwoPhaseCommit(database, self._clock, self._commits, self._locking)
         self._asked_times = TimestampRequests(database, self._clock)
         self._transfers = OwnershipTransfer(database, places, self._backfill, self._clock, keeps_tables)
-        self._recent = UnbackfilledCommits(database, self._store, self._transfers.resume)
-        self._latest = RecentCommitReader(database, self._store)
+        self._repairs = TableRepair(database, places, self._clock, self._transfers, self._backfill)
+        self._recent = UnbackfilledCommits(database, self.store, self._transfers.resume)
+        self._latest = RecentCommitReader(database, self.store)
         self._slices = TimeSlices(database, places, self._clock, self._transfers.resume, changes)
         # Backfill at exit, so that every engine can read the table afterwards.
         self._at_exit = _closer(self)
@@ -181,6 +181,21 @@ class EmbeddedOwner:
             self._backfill.soon(request.table_id)
         return outcome
 
+    def commit_staged(self, asked: StagedCommit) -> CommitResponse | CommitConflict:
+        outcome = self._commits.commit_staged(asked)
+        if isinstance(outcome, CommitResponse):
+            self._backfill.soon(asked.table_id)
+        return outcome
+
+    def commit_staged_group(
+        self, txn_id: str, asked: Sequence[StagedCommit]
+    ) -> TransactionResponse | TransactionConflict:
+        outcome = self._commits.commit_staged_group(txn_id, asked)
+        if isinstance(outcome, TransactionResponse):
+            for table_id in outcome.commits:
+                self._backfill.soon(table_id)
+        return outcome
+
     def get_commits(
         self, table_id: str, start_version: int, end_version: int = LATEST, with_data: bool = False
     ) -> GetCommitsResponse:
@@ -204,6 +219,13 @@ class EmbeddedOwner:
     def take(self, proposal: OwnershipProposal) -> CommitResponse | CommitConflict:
         return self._transfers.take(proposal)
 
+    def require_creatable(self, name: str) -> None:
+        """Accept any name, because clients of this process have all permissions."""
+
+    def register(self, name: str, location: str) -> CommitResponse | CommitConflict:
+        """Acquire ownership of a new catalog-managed table whose client wrote version 0. See OwnershipTransfer."""
+        return self._transfers.register(name, location, self._owner_id)
+
     def release(self, request: CommitRequest) -> CommitResponse | CommitConflict:
         return self._transfers.release(request)
 
@@ -217,7 +239,7 @@ class EmbeddedOwner:
                 done.append(f"{row.name}: {row.problem}")
                 continue
             try:
-                self._repair(row, done)
+                self._repairs.repair(row, done)
             except SlackwaterError as error:
                 done.append(f"{row.name}: {type(error).__name__}: {error}")
         return done
@@ -277,53 +299,6 @@ class EmbeddedOwner:
         self._backfill.close()
         self._database.close()
 
-    def _repair(self, row: Row[Any], done: list[str]) -> None:
-        resumed = self._transfers.resume(row.table_id)
-        if resumed is not None:
-            done.append(resumed)
-        started_ms = self._clock.now_ms()
-
-        def free(connection: Connection) -> bool:
-            locked = locked_table(connection, row.table_id)
-            now_ms = read_clock(connection, self._clock)
-            return locked is not None and free_abandoned(connection, locked, now_ms)
-
-        if self._database.write(free):
-            done.append(f"{row.name}: the versions allocated to a crashed process were released")
-        now = self._named(row.name)
-        if now is None or now.table_id != row.table_id:
-            return
-        if now.problem:
-            self._database.write(
-                lambda c: c.execute(sa.update(tables).where(tables.c.table_id == row.table_id).values(problem=""))
-            )
-        reached = self._backfill.now(row.table_id)
-        if reached > now.backfilled_version:
-            done.append(f"{row.name}: versions {now.backfilled_version + 1} to {reached} were backfilled")
-        self._backfill.require_ratified(row.table_id)
-        if now.problem:
-            done.append(f"{row.name}: accepts commits again. The problem was: {now.problem}")
-        done += self._delete_garbage(now, started_ms, reached)
-
-    def _delete_garbage(self, row: Row[Any], started_ms: int, backfilled_version: int) -> list[str]:
-        store = self._places.store(row.location)
-        names = self._database.read(
-            lambda c: (
-                c.execute(sa.select(commits.c.file_name).where(commits.c.table_id == row.table_id)).scalars().all()
-            )
-        )
-        # Files from before a recovery stay, because the user may want to inspect them. The database has no record of
-        # them.
-        after_ms = self._database.read(lambda c: c.execute(sa.select(owner.c.recovered_ms)).scalar_one())
-        lost = unrecorded(store, set(names), started_ms - GRACE_MS, backfilled_version + 1, after_ms)
-        if not lost:
-            return []
-        try:
-            store.delete(lost)
-        except StorageError as error:
-            return [f"{row.name}: {len(lost)} staged files without a record could not be deleted: {error}"]
-        return [f"{row.name}: {len(lost)} staged files without a record were deleted"]
-
     def _identity(self, connection: Connection) -> str:
         if not self._database.is_sqlite:
             connection.execute(sa.text("SELECT pg_advisory_xact_lock(7303014)"))
@@ -334,7 +309,8 @@ class EmbeddedOwner:
         resize(connection, self._read_slots, last_ms(connection))
         return str(found)
 
-    def _store(self, table_id: str) -> ObjectStore:
+    def store(self, table_id: str) -> ObjectStore:
+        """Return the store of the table. Raises TableNotFound."""
         if table_id not in self._locations:
             row = self._database.read(
                 lambda c: c.execute(sa.select(tables.c.location).where(tables.c.table_id == table_id)).first()
@@ -345,11 +321,7 @@ class EmbeddedOwner:
         return self._places.store(self._locations[table_id])
 
     def _named(self, name: str) -> Row[Any] | None:
-        return self._database.read(
-            lambda c: c.execute(
-                sa.select(tables).where(tables.c.name == name, tables.c.state != TableState.RELEASED.value)
-            ).first()
-        )
+        return self._database.read(lambda c: named_table(c, name))
 
     def _resumes(self, table_id: str) -> bool:
         """Complete an interrupted transfer, and return whether there was one.
@@ -381,8 +353,10 @@ def database_url(root: str | os.PathLike[str], database: str | None = None) -> s
             f"{location.url}: a lake in an object store needs its own database. Pass database='postgresql://…', or "
             "use connect for a served lake"
         )
-    if Path(f"/{location.key}").is_file():
-        raise InvalidArgument(f"/{location.key} is a file, but a lake is a directory. Name the directory of the lake")
+    place = Path(f"/{location.key}")
+    file = next((each for each in (place, *place.parents) if each.is_file()), None)
+    if file is not None:
+        raise InvalidArgument(f"{file} is a file, but a lake is a directory. Name the directory of the lake")
     return f"sqlite:////{location.key}/{DATABASE_FILE}"
 
 

@@ -7,7 +7,7 @@ complete it. Source: managed-commits.md "Converting an existing filesystem based
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -19,7 +19,9 @@ from slackwater.errors import (
     CommitOwnerBusy,
     CommitOwnerUnavailable,
     CommitUnknown,
+    CorruptTable,
     InvalidArgument,
+    ObjectNotFound,
     OperationNotAllowed,
     SlackwaterError,
     StorageError,
@@ -36,9 +38,11 @@ from slackwater.owner.api.commits import (
     OwnershipProposal,
     TableState,
 )
+from slackwater.owner.api.field_types import Id
 from slackwater.owner.api.granules import checked
 from slackwater.owner.api.transactions import Item
 from slackwater.owner.api.unratified_commits import explained
+from slackwater.owner.api.wire_model import checked as checked_type
 from slackwater.owner.commit.allocation_outcomes import RetryAfterStaging
 from slackwater.owner.commit.commit_validation import require_valid
 from slackwater.owner.commit.pinned_properties import pinned_properties_json
@@ -53,13 +57,25 @@ from slackwater.owner.state.commit_files import stage, transaction_at
 from slackwater.owner.state.expired_allocations import free_abandoned
 from slackwater.owner.state.log_head import RATIFIED, TURN_MS, locked_table, rejection_reason
 from slackwater.owner.state.shared_clock import SharedTime, begin_allocation, last_ms
+from slackwater.owner.state.table_form import form_of_commit, staged_directory
 from slackwater.owner.state.table_stores import TableStores
+from slackwater.protocol.actions.actions import Metadata, Protocol, parse_commit
 from slackwater.protocol.actions.file_names import commit_path, staged_file_name, staged_path
-from slackwater.protocol.features.managed_commits import OWNER_NAME
-from slackwater.protocol.properties.properties import MANAGED_COMMIT_OWNER
+from slackwater.protocol.features.managed_commits import (
+    CATALOG_MANAGED,
+    FORMS,
+    OWNER_NAME,
+    ManagedForm,
+    kept_properties,
+    ownership,
+    validate_kept,
+)
+from slackwater.protocol.features.table_configuration import TableConfiguration
+from slackwater.protocol.properties.properties import CATALOG_TABLE_ID
 from slackwater.storage.store import ObjectStore
 
 _FUTURE_MS = 300_000
+_LONGEST_ID = 36
 _WAIT_S = 0.01
 _PATIENCE_S = 120.0
 # Sentinel commit id for the pending release; real commit ids are UUIDs.
@@ -83,28 +99,77 @@ class OwnershipTransfer:
         """Acquire ownership of a table. See `CommitOwner.take`."""
         require_valid(proposal.actions)
         facts = facts_of(proposal.actions, proposal.commit_id)
-        _validate_names_owner(proposal.actions)
+        form = _form_of_adoption(proposal.actions)
         self._validate_times(proposal)
         earlier = self._earlier_result(proposal.table_id, proposal.version, proposal.commit_id)
         if earlier is not None:
             return earlier
-        file_name = staged_file_name(proposal.version, self._clock.new_id())
+        file_name = staged_file_name(proposal.version, self._clock.new_id(), form.directory)
         written = self._places.written(proposal.location)
         store = self._places.store(written)
         _validate_follows(store, proposal.version)
         # Staged before the proposal is recorded, so that any process that finds the proposal can complete it.
         timestamp_ms = self._staged(store, proposal, file_name)
+
+        def promise() -> None:
+            timestamp = timestamp_ms
+            while not self._database.write(
+                lambda c, t=timestamp: self._promise(c, proposal, facts, written, file_name, t)  # type: ignore[misc]
+            ):
+                # Delete the file, because its earlier timestamp is not part of any proposal.
+                store.delete([staged_path(file_name)])
+                timestamp = self._staged(store, proposal, file_name)
+
+        return self._promised(proposal, store, file_name, promise)
+
+    def register(self, name: str, location: str, owner_id: str) -> CommitResponse | CommitConflict:
+        """Acquire ownership of a new table whose client wrote version 0, with the properties of this owner.
+
+        Its timestamp is that of its client, as for versions before an adoption.
+
+        Raises:
+            InvalidArgument: If version 0 is missing or malformed, or dated in the future.
+            OperationNotAllowed: If version 0 does not name this owner.
+            TableAlreadyExists: If the name or the location is in use. The errors of `take` are also possible.
+        """
+        written = self._places.written(location)
+        store = self._places.store(written)
+        data = _version_0(store)
+        actions = _parsed(store, data)
+        require_valid(actions)
+        info = actions[0].get("commitInfo")
+        timestamp_ms = info.get("inCommitTimestamp") if isinstance(info, Mapping) else None
+        commit_id = info.get("txnId") if isinstance(info, Mapping) else None
+        if not isinstance(timestamp_ms, int) or not isinstance(commit_id, str):
+            raise InvalidArgument(
+                f"{store.root_url}: version 0 must begin with a commitInfo with inCommitTimestamp and txnId"
+            )
+        if len(commit_id) > _LONGEST_ID:
+            raise InvalidArgument(f"{store.root_url}: commitInfo.txnId has more than {_LONGEST_ID} characters")
+        table_id = _named_table(store, actions, owner_id, name)
+        proposal = OwnershipProposal(table_id, name, location, commit_id, 0, actions, timestamp_ms - 1)
+        facts = facts_of(actions, commit_id)
+        earlier = self._earlier_result(table_id, 0, commit_id)
+        if earlier is not None:
+            return earlier
+        self._validate_times(proposal)
+        file_name = staged_file_name(0, self._clock.new_id(), CATALOG_MANAGED.directory)
+        stage(store, file_name, data)
+
+        def promise() -> None:
+            self._database.write(
+                lambda c: self._promise(c, proposal, facts, written, file_name, timestamp_ms, is_past=True)
+            )
+
+        return self._promised(proposal, store, file_name, promise)
+
+    def _promised(
+        self, proposal: OwnershipProposal, store: ObjectStore, file_name: str, promise: Callable[[], None]
+    ) -> CommitResponse | CommitConflict:
+        """Record the proposal by `promise`, and complete it. Its commit is staged."""
         with _in_doubt(proposal.location):
             try:
-                is_promised = False
-                while not is_promised:
-                    is_promised = self._database.write(
-                        lambda c, t=timestamp_ms: self._promise(c, proposal, facts, written, file_name, t)  # type: ignore[misc]
-                    )
-                    if not is_promised:
-                        # Delete the file, because its earlier timestamp is not part of any proposal.
-                        store.delete([staged_path(file_name)])
-                        timestamp_ms = self._staged(store, proposal, file_name)
+                promise()
             except IntegrityError as error:
                 with suppress(StorageError):
                     store.delete([staged_path(file_name)])
@@ -130,15 +195,15 @@ class OwnershipTransfer:
             raise OperationNotAllowed("this commit owner does not release its tables. Contact its administrator")
         require_valid(request.actions)
         facts_of(request.actions, request.commit_id)
-        if _names_owner(request.actions):
-            raise InvalidArgument(f"the commit that releases a table must unset {MANAGED_COMMIT_OWNER}")
+        if form_of_commit(request.actions) is not None:
+            raise InvalidArgument("the commit that releases a table must unset the properties of its commit owner")
         earlier = self._earlier_result(request.table_id, request.version, request.commit_id)
         if earlier is not None:
             return earlier
         row = self._row(request.table_id)
         store = self._places.store(row.location)
         self._backfill.now(request.table_id)
-        file_name = staged_file_name(request.version, self._clock.new_id())
+        file_name = staged_file_name(request.version, self._clock.new_id(), staged_directory(row.kept))
         timestamp_ms = self._choose_time(row.allocated_ms)
         data = content(request.actions, request.version, timestamp_ms)
         stage(store, file_name, data)
@@ -250,15 +315,18 @@ class OwnershipTransfer:
 
     def _promise(
         self, connection: Connection, proposal: OwnershipProposal, facts: ContentFacts, written: str, file_name: str,
-        timestamp_ms: int,
+        timestamp_ms: int, is_past: bool = False,
     ) -> bool:  # fmt: skip
-        """Record the proposal. Return False if a newer time slice must include the table already."""
+        """Record the proposal. Return False if a newer time slice must include the table already.
+
+        With `is_past`, the version was written before the proposal, like those of an existing table.
+        """
         row = _row_of(connection, proposal.table_id)
         if row is not None and row.transfer_file == file_name:
             # An earlier run of this database transaction committed, and its result was lost.
             return True
         begin_allocation(connection)
-        if SharedTime.of(connection, self._clock).served_ms >= timestamp_ms:
+        if not is_past and SharedTime.of(connection, self._clock).served_ms >= timestamp_ms:
             return False
         before = proposal.version - 1
         mark = proposal.row_id_mark if facts.mark is None else facts.mark
@@ -365,14 +433,12 @@ class OwnershipTransfer:
             )
 
 
-def _names_owner(actions: Sequence[Action]) -> bool:
-    found = [a["metaData"].get("configuration") or {} for a in actions if isinstance(a.get("metaData"), dict)]
-    return bool(found) and found[-1].get(MANAGED_COMMIT_OWNER) == OWNER_NAME
-
-
-def _validate_names_owner(actions: Sequence[Action]) -> None:
-    if not _names_owner(actions):
-        raise InvalidArgument(f"the commit that adopts a table must set {MANAGED_COMMIT_OWNER} to {OWNER_NAME}")
+def _form_of_adoption(actions: Sequence[Action]) -> ManagedForm:
+    form = form_of_commit(actions)
+    if form is None:
+        names = " or ".join(form.owner_property for form in FORMS)
+        raise InvalidArgument(f"the commit that adopts a table must set {names} to {OWNER_NAME}")
+    return form
 
 
 def _validate_follows(store: ObjectStore, version: int) -> None:
@@ -380,6 +446,42 @@ def _validate_follows(store: ObjectStore, version: int) -> None:
         raise InvalidArgument(
             f"{store.root_url}: version {version} cannot be committed, because version {version - 1} does not exist"
         )
+
+
+def _version_0(store: ObjectStore) -> bytes:
+    try:
+        return store.read(commit_path(0))
+    except ObjectNotFound as error:
+        raise InvalidArgument(
+            f"{store.root_url}/{commit_path(0)} does not exist. Write version 0 before the table is created"
+        ) from error
+
+
+def _parsed(store: ObjectStore, data: bytes) -> Sequence[Action]:
+    try:
+        return parse_commit(data, f"{store.root_url}/{commit_path(0)}")
+    except CorruptTable as error:
+        raise InvalidArgument(str(error)) from error
+
+
+def _named_table(store: ObjectStore, actions: Sequence[Action], owner_id: str, name: str) -> str:
+    """Return the id of the table in version 0, which must name this owner, with all that an owner needs."""
+    nodes = {kind: node for action in actions for kind, node in action.items()}
+    if "protocol" not in nodes or "metaData" not in nodes:
+        raise InvalidArgument(f"{store.root_url}: version 0 must have a protocol and a metaData")
+    where = f"version 0 of {store.root_url}"
+    protocol, metadata = Protocol.from_json(nodes["protocol"], where), Metadata.from_json(nodes["metaData"], where)
+    table_id = metadata.configuration.get(CATALOG_TABLE_ID, "")
+    checked_type(Id, f"table id {CATALOG_TABLE_ID}", table_id)
+    validate_kept(protocol, metadata, owner_id, table_id, where, kept_properties(metadata.configuration))
+    found = ownership(TableConfiguration(protocol, metadata), where)
+    if found is None or found.table_name != name:
+        # A recovery takes the name from the log.
+        raise InvalidArgument(
+            f"{where} was staged for the name {None if found is None else found.table_name!r}, found {name!r}. Create "
+            "the table under the name of its staging table"
+        )
+    return table_id
 
 
 @contextmanager

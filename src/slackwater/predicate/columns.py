@@ -8,7 +8,15 @@ from dataclasses import dataclass
 
 from slackwater.errors import InvalidArgument
 from slackwater.protocol.schema.char_varchar import is_padded
-from slackwater.protocol.schema.schema import DataType, DecimalType, PrimitiveType, StructField, StructType
+from slackwater.protocol.schema.schema import (
+    COLLATIONS,
+    DataType,
+    DecimalType,
+    PrimitiveType,
+    StructField,
+    StructType,
+    collation_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,4 +77,4 @@ def closest(name: str, known: Sequence[str]) -> str | None:
 
 
 def _is_comparable(field: StructField) -> bool:
-    return "__COLLATIONS" not in field.metadata and not is_padded(field)
+    return collation_of(field.type) is None and COLLATIONS not in field.metadata and not is_padded(field)

@@ -237,7 +237,7 @@ class _Translator:
         return self._cast(tree) if tree.operation == CAST else None
 
     def _cast(self, tree: ConditionTree) -> LiteralValue | None:
-        literal, data_type = self._literal(tree.children[0]), parse_type(tree.payload)
+        literal, data_type = self._literal(tree.children[0]), cast_type(tree.payload)
         if literal is None or data_type is None:
             return None
         if literal.value is None:
@@ -270,7 +270,7 @@ def _negated(literal: LiteralValue | None) -> LiteralValue | None:
     return None if literal.value in _LEAST else LiteralValue(-literal.value, literal.single)
 
 
-def parse_type(name: Any) -> DataType | None:
+def cast_type(name: Any) -> DataType | None:
     """Parse the type of a cast, from JSON of Spark's types or from SQL. None if literals cannot be cast to the type."""
     word = name.strip().lower() if isinstance(name, str) else ""
     match = _DECIMAL.match(word)

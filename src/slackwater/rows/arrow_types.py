@@ -12,7 +12,13 @@ import orjson
 import pyarrow as pa
 
 from slackwater.errors import InvalidArgument
-from slackwater.protocol.schema.arrow_schema import EXTENSION_METADATA, EXTENSION_NAME, is_arrow_variant
+from slackwater.protocol.schema.arrow_schema import (
+    EXTENSION_METADATA,
+    EXTENSION_NAME,
+    SHAPE_EXTENSION,
+    VARIANT_EXTENSION,
+    is_arrow_variant,
+)
 from slackwater.protocol.schema.column_paths import format_column_path
 from slackwater.protocol.schema.schema import (
     BINARY,
@@ -37,11 +43,9 @@ from slackwater.protocol.schema.schema import (
     MapType,
     StructField,
     StructType,
-    VariantType,
 )
 from slackwater.protocol.schema.type_widening import can_change_in_place, can_store
 
-_VARIANT_NAME, _SHAPE_NAME = b"arrow.parquet.variant", b"geoarrow.wkb"
 _SYSTEM = re.compile(r"\w+:\w+")
 _MOST_DIGITS = 38
 _LEAVES: dict[int, DataType] = {
@@ -125,9 +129,9 @@ def _has_checked_conversion(data: DataType, table: DataType) -> bool:
 def _column(field: pa.Field, parent: ColumnPath) -> StructField:
     path = (*parent, field.name)
     extension = (field.metadata or {}).get(EXTENSION_NAME)
-    if extension == _VARIANT_NAME or is_arrow_variant(field.type):
+    if extension == VARIANT_EXTENSION:
         return StructField(field.name, VARIANT)
-    if extension == _SHAPE_NAME:
+    if extension == SHAPE_EXTENSION:
         return StructField(field.name, _shape((field.metadata or {}).get(EXTENSION_METADATA, b""), path))
     return StructField(field.name, delta_type(field.type, path))
 
@@ -150,10 +154,10 @@ def _shape(metadata: bytes, path: ColumnPath) -> GeospatialType:
 def delta_type(arrow: pa.DataType, path: ColumnPath) -> DataType:
     """Return the column type for the Arrow type of the column at `path`. Raises InvalidArgument."""
     if isinstance(arrow, pa.BaseExtensionType):
-        is_variant = arrow.extension_name == _VARIANT_NAME.decode()
+        is_variant = arrow.extension_name == VARIANT_EXTENSION.decode()
         return VARIANT if is_variant else delta_type(arrow.storage_type, path)
     if is_arrow_variant(arrow):
-        return VariantType()
+        return VARIANT
     if pa.types.is_dictionary(arrow) or pa.types.is_run_end_encoded(arrow):
         return delta_type(arrow.value_type, path)
     if pa.types.is_decimal(arrow):

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slackwater.data_files.schema_adapter import integers_as
 from slackwater.data_files.variant_shredding import variant_conversion
 from slackwater.errors import CorruptTable, ValueDoesNotFit
 from slackwater.protocol.schema.arrow_schema import to_arrow_type
@@ -31,8 +32,6 @@ from slackwater.rows.arrow_types import is_any_list
 
 Conversion = Callable[[pa.Array], pa.Array]
 """Converts the values of a column. Raises ValueDoesNotFit."""
-
-_INTEGER_DIGITS = 20
 
 
 def conversion(found: pa.DataType, wanted: DataType, path: ColumnPath) -> Conversion:
@@ -66,6 +65,14 @@ def conversion(found: pa.DataType, wanted: DataType, path: ColumnPath) -> Conver
     return _explained(_leaf(found, target), wanted, path)
 
 
+def position_of(name: str, names: Sequence[str]) -> int | None:
+    """Return the index of `name` in `names`, else of the first name that differs in case only, else None."""
+    if name in names:
+        return names.index(name)
+    folded = [each.lower() for each in names]
+    return folded.index(name.lower()) if name.lower() in folded else None
+
+
 def _explained(convert: Conversion, wanted: DataType, path: ColumnPath) -> Conversion:
     """Return `convert` with its errors as ValueDoesNotFit for the column."""
 
@@ -84,9 +91,7 @@ def _explained(convert: Conversion, wanted: DataType, path: ColumnPath) -> Conve
 
 def _leaf(found: pa.DataType, target: pa.DataType) -> Conversion:
     if pa.types.is_decimal(target) and pa.types.is_integer(found):
-        # Arrow requires the maximum number of digits of the integer type; the values may have fewer.
-        wide = pa.decimal256(_INTEGER_DIGITS + target.scale, target.scale)
-        return lambda array: array.cast(wide).cast(target)
+        return integers_as(target)
     if pa.types.is_floating(target) and pa.types.is_floating(found) and found.bit_width > target.bit_width:
         return partial(_narrowed, target=target)
     if pa.types.is_floating(found) and pa.types.is_float16(found):
@@ -107,15 +112,11 @@ def _narrowed(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 def _of_struct(found: pa.DataType, wanted: StructType, path: ColumnPath) -> Conversion:
     names = [field.name for field in found]
-    folded = [name.lower() for name in names]
     parts: list[tuple[int | None, Conversion]] = []
     for column in wanted:
-        inner = (*path, column.name)
-        at = next((number for number, name in enumerate(names) if name == column.name), None)
-        if at is None and column.name.lower() in folded:
-            at = folded.index(column.name.lower())
+        at = position_of(column.name, names)
         arrow = pa.null() if at is None else found.field(at).type
-        parts.append((at, conversion(arrow, column.type, inner)))
+        parts.append((at, conversion(arrow, column.type, (*path, column.name))))
     fields = list(to_arrow_type(nullable_type(wanted)))
 
     def convert(array: pa.Array) -> pa.Array:

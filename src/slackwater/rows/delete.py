@@ -10,12 +10,11 @@ from collections.abc import Mapping
 
 import orjson
 
-from slackwater.errors import CommitUnknown, SlackwaterError
 from slackwater.log.table import Table
 from slackwater.predicate.predicate import Constant, Predicate
 from slackwater.rows.request import condition_text, opened_table, row_predicate
 from slackwater.rows.row_removal import matching_rows, remove_rows
-from slackwater.rows.row_writer import RowWriter
+from slackwater.rows.row_writer import RowWriter, commit_rows
 from slackwater.scan.public_snapshot import Snapshot as PublicSnapshot
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.clock import Clock
@@ -72,26 +71,17 @@ def delete_rows(
         return None
     transaction = begin(snapshot, clock=clock)
     writer = RowWriter(table, snapshot.configuration, dict(snapshot.domain_metadata))
-    try:
+    parameters = {"predicate": orjson.dumps(["true" if where is None else condition_text(where)]).decode()}
+
+    def staged() -> dict[str, int]:
         metrics = remove_rows(transaction, writer, matching)
         again = {add.path for add in transaction.staged.adds}
         removes = transaction.staged.removes
-        metrics |= {
+        return {
+            **metrics,
             "numRemovedFiles": sum(remove.path not in again for remove in removes),
             "numAddedFiles": len(again - {remove.path for remove in removes}),
             "numAddedChangeFiles": len(transaction.staged.change_files),
         }
-        parameters = {"predicate": orjson.dumps(["true" if where is None else condition_text(where)]).decode()}
-    except BaseException:
-        writer.discard()
-        transaction.discard_vectors()
-        raise
-    texts = {name: str(value) for name, value in metrics.items()}
-    try:
-        return transaction.commit("DELETE", parameters, texts, user_metadata)
-    except CommitUnknown:
-        raise
-    except SlackwaterError:
-        writer.discard()
-        transaction.discard_vectors()
-        raise
+
+    return commit_rows(transaction, writer, staged, "DELETE", parameters, user_metadata)

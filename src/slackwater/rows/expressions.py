@@ -20,7 +20,7 @@ from slackwater.predicate.columns import resolve_column
 from slackwater.predicate.condition_tree import CAST, LITERAL, ConditionTree, LiteralValue
 from slackwater.predicate.literals import cast_literal
 from slackwater.predicate.sql_conditions import read_sql
-from slackwater.predicate.translation import parse_type
+from slackwater.predicate.translation import cast_type
 from slackwater.protocol.schema.arrow_schema import to_arrow_type
 from slackwater.protocol.schema.schema import DATE, INTEGER, DataType, StructType, nullable_type
 from slackwater.protocol.schema.type_widening import can_store
@@ -164,7 +164,7 @@ class _Reader:
         return inner if inner.type == DATE else _Value(DATE, lambda batch: _day(inner.evaluate(batch)))
 
     def _cast(self, node: SqlNode) -> _Value | None:
-        wanted = parse_type(node.to.sql(dialect="spark").lower())
+        wanted = cast_type(node.to.sql(dialect="spark").lower())
         literal = _literal(read_sql(node.sql(dialect="spark")))
         if literal is not None or wanted is None:
             return literal
@@ -220,7 +220,7 @@ def _literal(tree: ConditionTree) -> _Value | None:
     literal = _literal_value(tree)
     if literal is not None:
         return _typed(literal.value)
-    wanted = parse_type(tree.payload) if tree.operation == CAST else None
+    wanted = cast_type(tree.payload) if tree.operation == CAST else None
     literal = None if wanted is None else _literal_value(tree.children[0])
     if wanted is None or literal is None:
         return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
 
@@ -24,24 +24,16 @@ from slackwater.protocol.actions.actions import DomainMetadata
 from slackwater.protocol.actions.files import AddFile
 from slackwater.protocol.actions.partition_values import serialize_partition_value
 from slackwater.protocol.actions.paths import encode_path
-from slackwater.protocol.features import clustering, iceberg_compat
+from slackwater.protocol.features import iceberg_compat
 from slackwater.protocol.features.column_mapping import NONE, field_id, physical_name
-from slackwater.protocol.features.identity_columns import identity_columns
 from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.properties.byte_sizes import size_in_bytes
+from slackwater.protocol.properties.parquet_version import page_version_of_table
 from slackwater.protocol.properties.properties import COMPRESSION_CODEC, TARGET_FILE_SIZE
 from slackwater.protocol.schema.arrow_schema import to_arrow_type
-from slackwater.protocol.schema.schema import (
-    VOID,
-    ArrayType,
-    DataType,
-    MapType,
-    StructField,
-    StructType,
-    nullable_type,
-)
+from slackwater.protocol.schema.schema import VOID, StructField, StructType, nullable_type
 from slackwater.stats.footer_bounds import SPARK_VERSION_KEY
-from slackwater.stats.footers import StatsLeaves, stats_leaves, stats_of_footer
+from slackwater.stats.footers import StatsLeaves, stats_of_footer, table_leaves
 from slackwater.storage.parquet_footer import FIELD_ID_KEY, read_footer
 from slackwater.transaction.table.nested_field_ids import with_ids
 
@@ -95,14 +87,7 @@ class FileForm:
     @cached_property
     def leaves(self) -> StatsLeaves:
         """The columns with statistics."""
-        clustered = clustering.physical_columns(self.domains.get(clustering.DOMAIN), self.where)
-        by_name = {column.name: column for column in self.schema}
-        identity = identity_columns(self.schema) if self.configuration.supports("identityColumns") else ()
-        named = [(physical_name(by_name[each.name], self.mode),) for each in identity]
-        table = self.configuration
-        return stats_leaves(
-            self.schema, self.mode, table.metadata.partition_columns, table.properties, [*clustered, *named]
-        )
+        return table_leaves(self.configuration, self.domains, self.where)
 
     @property
     def target_bytes(self) -> int:
@@ -125,7 +110,8 @@ class FileForm:
             field.with_metadata({FIELD_ID_KEY: str(ids[field.name])}) if field.name in ids else field
             for field in hidden
         ]
-        return FileFormat(pa.schema([*columns, *further]), (), self.partition_names, codec, 0, _FOOTER)
+        pages = page_version_of_table(self.configuration.properties) or "v1"
+        return FileFormat(pa.schema([*columns, *further]), (), self.partition_names, codec, 0, _FOOTER, pages)
 
     def add_of(self, file: WrittenFile, data_change: bool = True) -> AddFile:
         """Return the `add` action of a written file, with statistics from its footer."""
@@ -188,15 +174,5 @@ def _stored_field(column: StructField, mode: str) -> pa.Field:
     metadata = {NAME_IN_FILES_KEY: column.name.encode()}
     if mode != NONE:
         metadata[FIELD_ID_KEY] = str(field_id(column)).encode()
-    return pa.field(physical_name(column, mode), _stored_type(column.type, mode), True, metadata)
-
-
-def _stored_type(data_type: DataType, mode: str) -> pa.DataType:
-    if isinstance(data_type, StructType):
-        return pa.struct([_stored_field(column, mode) for column in data_type])
-    if isinstance(data_type, ArrayType):
-        return pa.list_(pa.field("element", _stored_type(data_type.element_type, mode)))
-    if isinstance(data_type, MapType):
-        value = pa.field("value", _stored_type(data_type.value_type, mode))
-        return pa.map_(_stored_type(data_type.key_type, mode), value)
-    return to_arrow_type(nullable_type(data_type))
+    stored = to_arrow_type(nullable_type(column.type), partial(_stored_field, mode=mode))
+    return pa.field(physical_name(column, mode), stored, True, metadata)

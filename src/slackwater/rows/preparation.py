@@ -16,8 +16,8 @@ from slackwater.errors import InvalidArgument
 from slackwater.protocol.features.identity_columns import IdentityColumn
 from slackwater.protocol.features.write_expressions import WriteExpressions
 from slackwater.protocol.schema.arrow_schema import to_arrow_schema
-from slackwater.protocol.schema.schema import STRING, StructField, StructType, as_nullable
-from slackwater.rows.conversion import conversion
+from slackwater.protocol.schema.schema import StructField, StructType, as_nullable, is_string
+from slackwater.rows.conversion import conversion, position_of
 from slackwater.rows.expressions import Now, RowExpression, row_expression
 from slackwater.rows.row_checks import RowCheck, generated_check, row_checks
 from slackwater.rows.sources import RowSource
@@ -106,7 +106,7 @@ def prepare_rows(
         each.name: row_expression(each.sql, schema, each.type, f"the generation expression of column {each.name}", now)
         for each in rules.generated
     }
-    texts = frozenset(c.name for c in schema if c.name in partition_columns and c.type == STRING)
+    texts = frozenset(c.name for c in schema if c.name in partition_columns and is_string(c.type))
     checks = [*row_checks(rules, schema), *extra_checks]
     for name in expressions.keys() - computed:
         expression = expressions[name]
@@ -125,7 +125,7 @@ def prepare_rows(
 
 def _maker(source: RowSource, column: StructField, schema: StructType, rules: WriteExpressions, now: Now) -> _Maker:
     """Return the values of a column: those of the rows, else the default value, else null."""
-    at = _position(source.schema, column.name)
+    at = position_of(column.name, source.schema.names)
     if at is not None:
         convert = conversion(source.schema.field(at).type, column.type, (column.name,))
         return lambda batch: convert(batch.column(at))
@@ -135,14 +135,6 @@ def _maker(source: RowSource, column: StructField, schema: StructType, rules: Wr
         return row_expression(default, schema, column.type, what, now).evaluate
     null = conversion(pa.null(), column.type, (column.name,))
     return lambda batch: null(pa.nulls(batch.num_rows))
-
-
-def _position(schema: pa.Schema, name: str) -> int | None:
-    names: list[str] = schema.names
-    if name in names:
-        return names.index(name)
-    folded = [each.lower() for each in names]
-    return folded.index(name.lower()) if name.lower() in folded else None
 
 
 def _without_empty(texts: pa.Array) -> pa.Array:

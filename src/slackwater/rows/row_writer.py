@@ -6,7 +6,7 @@ Source: delta-protocol.md "Requirements for Writers", "Writer Requirements for R
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -17,7 +17,7 @@ from slackwater.data_files.partitioned_writer import PartitionedWriter
 from slackwater.data_files.reader import ReadProjection, Split
 from slackwater.data_files.rewriter import CarriedColumn, RewriteSpec, rewrite
 from slackwater.data_files.schema_adapter import NAME_IN_FILES_KEY
-from slackwater.errors import StorageError
+from slackwater.errors import CommitUnknown, SlackwaterError, StorageError
 from slackwater.log.table import Table
 from slackwater.maintenance.layout.bin_packing import BinPackingOptions, bins_of
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata
@@ -36,6 +36,8 @@ from slackwater.scan.deletion_vectors import load_deletion_vectors
 from slackwater.scan.file_changes import CHANGE_TYPE
 from slackwater.scan.row_count import rows_left
 from slackwater.storage.path_guard import resolve_files
+from slackwater.transaction.commit.transaction import TableTransaction
+from slackwater.transaction.commit_result import CommitResult
 
 _CHANGE_DATA = "_change_data"
 _ROW, _BASE, _VERSION = "__slackwater_row", "__slackwater_base_row_id", "__slackwater_default_commit_version"
@@ -176,6 +178,37 @@ class RowWriter:
             values = {name: column[at] for name, column in constants.items()}
             splits.append(Split(place, 0, None, gone or None, values, size))
         return splits
+
+
+def commit_rows(
+    transaction: TableTransaction,
+    writer: RowWriter,
+    stage: Callable[[], Mapping[str, int]],
+    operation: str,
+    parameters: Mapping[str, str],
+    user_metadata: str | None,
+) -> CommitResult:
+    """Call `stage`, which writes files by `writer`, stages their actions and returns metrics, and commit the actions.
+
+    The files are deleted if `stage` fails, or if the commit fails without effect. Raises their errors.
+    """
+
+    def discard() -> None:
+        writer.discard()
+        transaction.discard_vectors()
+
+    try:
+        metrics = {name: str(value) for name, value in stage().items()}
+    except BaseException:
+        discard()
+        raise
+    try:
+        return transaction.commit(operation, parameters, metrics, user_metadata)
+    except CommitUnknown:
+        raise
+    except SlackwaterError:
+        discard()
+        raise
 
 
 def change_files(adds: Sequence[AddFile]) -> list[AddCDCFile]:

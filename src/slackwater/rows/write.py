@@ -13,10 +13,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from slackwater.errors import (
-    CommitUnknown,
     InvalidArgument,
     MetadataChangedException,
-    SlackwaterError,
     TableAlreadyExists,
     TableNotFound,
 )
@@ -43,7 +41,7 @@ from slackwater.rows.request import (
 )
 from slackwater.rows.row_checks import RowCheck, predicate_check, read_names
 from slackwater.rows.row_removal import MatchingRows, matching_rows, remove_rows
-from slackwater.rows.row_writer import RowWriter, change_files
+from slackwater.rows.row_writer import RowWriter, change_files, commit_rows
 from slackwater.rows.sources import RowData, RowSource, row_source
 from slackwater.scan.file_changes import INSERT
 from slackwater.scan.public_snapshot import Snapshot as PublicSnapshot
@@ -194,20 +192,8 @@ class _Write:
 
     def run(self) -> CommitResult:
         """Write and commit the rows. Deletes the files if the commit failed without effect."""
-        try:
-            metrics = self._staged()
-        except BaseException:
-            self._discard()
-            raise
-        request = self.request
-        texts = {name: str(value) for name, value in metrics.items()}
-        try:
-            return self.transaction.commit("WRITE", request.parameters(), texts, request.user_metadata)
-        except CommitUnknown:
-            raise
-        except SlackwaterError:
-            self._discard()
-            raise
+        parameters, user_metadata = self.request.parameters(), self.request.user_metadata
+        return commit_rows(self.transaction, self.writer, self._staged, "WRITE", parameters, user_metadata)
 
     def _staged(self) -> dict[str, int]:
         """Write the files and stage their actions. Return the metrics for the table history."""
@@ -276,7 +262,3 @@ class _Write:
     @property
     def _has_feed(self) -> bool:
         return self.writer.configuration.is_active("changeDataFeed")
-
-    def _discard(self) -> None:
-        self.writer.discard()
-        self.transaction.discard_vectors()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +27,7 @@ from slackwater.protocol.actions.partition_values import parse_partition_column
 from slackwater.protocol.features.column_mapping import ID, NONE, field_id, physical_name
 from slackwater.protocol.features.data_format import validate_parquet
 from slackwater.protocol.schema.arrow_schema import extension_metadata, to_arrow_schema, to_arrow_type
-from slackwater.protocol.schema.schema import VOID, ArrayType, DataType, MapType, StructField, StructType
+from slackwater.protocol.schema.schema import VOID, StructField, StructType
 from slackwater.scan.deletion_vectors import load_deletion_vectors
 from slackwater.stats.row_groups import RowGroupTest
 from slackwater.storage.parquet_footer import FIELD_ID_KEY
@@ -88,9 +89,8 @@ class ArrowScan:
         """Yield the rows of `files`, which have FILE_COLUMNS, in their order, at most `limit` rows.
 
         Several files and row groups are read concurrently, more of them if the caller `keeps_all` rows in memory. With
-        a `limit`, files are read one after another. `only` limits the rows of a file (by path) to these indexes.
-        Raises DataFileNotFound, CorruptTable, CorruptDeletionVector,
-        PathNotAllowed, UnsupportedFeature, StorageError.
+        a `limit`, files are read one after another. `only` limits the rows of a file (by path) to these indexes. Raises
+        DataFileNotFound, CorruptTable, CorruptDeletionVector, PathNotAllowed, UnsupportedFeature, StorageError.
         """
         snapshot = self.snapshot
         readers = _readers(snapshot) if limit is None else 1
@@ -226,16 +226,5 @@ def _in_files(column: StructField, mode: str) -> pa.Field:
         metadata[NAME_IN_FILES_KEY] = physical_name(column, mode).encode()
     if mode == ID:
         metadata[FIELD_ID_KEY] = str(field_id(column)).encode()
-    return pa.field(column.name, _type_in_files(column.type, mode), column.nullable, metadata or None)
-
-
-def _type_in_files(data_type: DataType, mode: str) -> pa.DataType:
-    if isinstance(data_type, StructType):
-        return pa.struct([_in_files(column, mode) for column in data_type])
-    if isinstance(data_type, ArrayType):
-        element = _type_in_files(data_type.element_type, mode)
-        return pa.list_(pa.field("element", element, data_type.contains_null))
-    if isinstance(data_type, MapType):
-        value = pa.field("value", _type_in_files(data_type.value_type, mode), data_type.value_contains_null)
-        return pa.map_(_type_in_files(data_type.key_type, mode), value)
-    return to_arrow_type(data_type)
+    arrow = to_arrow_type(column.type, partial(_in_files, mode=mode))
+    return pa.field(column.name, arrow, column.nullable, metadata or None)

@@ -64,6 +64,7 @@ class Snapshot(ABC):
         strict: bool | None = None,
         allow_after_last_commit: bool = False,
         allow_paths_outside_root: bool = True,
+        published_only: bool = False,
     ) -> Snapshot:
         """Return the snapshot of the table at `path` (a directory or URL).
 
@@ -72,13 +73,15 @@ class Snapshot(ABC):
         object_store's keys (`aws_region`, `timeout` …). They take precedence over the environment. A timestamp after
         the last commit is out of range. With `allow_after_last_commit`, or with `strict` False (None: not specified),
         such a timestamp gives the latest version. Without `allow_paths_outside_root`, reads of a file outside the
-        table's directory, for example in a shallow clone, raise PathNotAllowed.
+        table's directory, for example in a shallow clone, raise PathNotAllowed. With `published_only`, a table with the
+        feature catalogManaged is read without its catalog, up to the newest version published in its log.
 
         Raises:
             TableNotFound: If `path` has no Delta table.
             VersionNotFound: If the version does not exist or was cleaned up.
             TimestampOutOfRange: If no version belongs to the timestamp.
             UnsupportedFeature: If the table requires an unsupported reader feature.
+            CommitOwnerRequired: If the table has the feature catalogManaged, and its lake is not open in this process.
             CorruptTable: If the log is corrupt; also its subclasses.
             InvalidArgument: If both a version and a timestamp are passed.
 
@@ -86,7 +89,14 @@ class Snapshot(ABC):
         (1, 0)
         """
         return cls._made_as.load(
-            path, version, timestamp, storage_options, strict, allow_after_last_commit, allow_paths_outside_root
+            path,
+            version,
+            timestamp,
+            storage_options,
+            strict,
+            allow_after_last_commit,
+            allow_paths_outside_root,
+            published_only,
         )
 
     @abstractmethod
@@ -109,6 +119,28 @@ class Snapshot(ABC):
     @abstractmethod
     def timestamp_ms(self) -> int:
         """Commit time of this version in ms since the epoch: in-commit timestamp or file time."""
+
+    @property
+    @abstractmethod
+    def timestamp(self) -> dt.datetime:
+        """Commit time of this version, in UTC with whole milliseconds.
+
+        >>> snapshot = slackwater.Snapshot.load(flights)
+        >>> slackwater.Snapshot.load(flights, timestamp=snapshot.timestamp).version == snapshot.version
+        True
+        """
+
+    @abstractmethod
+    def count(self, where: str | Predicate | None = None) -> int:
+        """Return the number of rows, or of the rows for which `where` is true.
+
+        Statistics give the rows of each file (`numRecords`), and deletion vectors the deleted rows. If a file has no
+        `numRecords`, all data files are opened, and their footers give the rows. `where` opens the files that can have
+        matching rows, and reads its columns. Raises as `to_arrow`.
+
+        >>> slackwater.Snapshot.load(flights).count(), slackwater.Snapshot.load(flights).count("month = 3")
+        (2, 1)
+        """
 
     @property
     @abstractmethod

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from slackwater.predicate.predicate import Predicate
 from slackwater.protocol.actions.files import num_records_of
-from slackwater.scan.snapshot import Snapshot
+from slackwater.scan.public_snapshot import Snapshot
 from slackwater.stats.file_stats import record_counts
 
 _COLUMNS = ("deletionVector", "stats", "stats_parsed.numRecords")
@@ -32,7 +32,7 @@ def count_rows(snapshot: Snapshot, where: str | Predicate | None = None) -> RowC
     `Snapshot.to_arrow`.
     """
     if where is None:
-        files = snapshot.live_files(_COLUMNS)
+        files = snapshot.files(columns=_COLUMNS)
         counts = record_counts(files)
         if not counts.null_count:
             deleted = pc.struct_field(files["deletionVector"], "cardinality")

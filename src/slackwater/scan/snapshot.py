@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -9,11 +10,12 @@ from typing import TYPE_CHECKING, get_args
 
 import pyarrow as pa
 
-from slackwater.errors import InvalidArgument, InvalidSchema
-from slackwater.html.number_format import counted, visible
+from slackwater.errors import InvalidArgument, InvalidSchema, SlackwaterError
+from slackwater.html.number_format import counted, short_bytes, visible
 from slackwater.html.redaction import without_secrets
 from slackwater.log.files.file_actions import ADD_SCHEMA
 from slackwater.log.snapshot import LogSnapshot
+from slackwater.owner.api.timestamp_range import at_ms
 from slackwater.predicate.predicate import Predicate, columns_of
 from slackwater.protocol.features.column_mapping import NONE, physical_name
 from slackwater.protocol.schema.schema import DataType, StructType
@@ -30,12 +32,25 @@ class Snapshot(LogSnapshot, PublicSnapshot):
     """The implementation of `slackwater.Snapshot`, with additional methods for reads, writes and table services."""
 
     def __repr__(self) -> str:
-        place = visible(without_secrets(self.table.location))
+        return f"<Snapshot {visible(without_secrets(self.table.location))}: {self.brief()}>"
+
+    def brief(self) -> str:
+        """Return `version 3, 2 columns, 4 files, 1.2 KiB` for text forms. The checksum gives files and bytes."""
         try:
             columns = f", {counted(len(self.schema), 'column')}"
         except InvalidSchema:
             columns = ""
-        return f"<Snapshot {place}: version {self.version}{columns}>"
+        return f"version {self.version}{columns}{self._size()}"
+
+    def _size(self) -> str:
+        """Return files and bytes for the text form, from the version's checksum. Reads nothing else."""
+        try:
+            found = self.checksum() if self.segment.has_checksum else None
+        except SlackwaterError:
+            found = None
+        if found is None:
+            return ""
+        return f", {counted(found.num_files, 'file')}, {short_bytes(found.table_size_bytes)}"
 
     def _repr_html_(self) -> str:
         # Imported here, because only notebooks need it.
@@ -72,6 +87,18 @@ class Snapshot(LogSnapshot, PublicSnapshot):
         pruned = plan(files, predicate, self.schema, partition_columns, self.physical_paths, zone=zone)
         # Statistics are filled after pruning, because the statistics of all files may be most of a checkpoint.
         return replace(pruned, files=self._with_all_stats(pruned.files)) if fills else pruned
+
+    @property
+    def timestamp(self) -> dt.datetime:
+        """See `slackwater.Snapshot.timestamp`."""
+        return at_ms(self.timestamp_ms)
+
+    def count(self, where: str | Predicate | None = None) -> int:
+        """See `slackwater.Snapshot.count`."""
+        # Imported here, because a snapshot without a count needs no statistics.
+        from slackwater.scan.row_count import count_rows
+
+        return count_rows(self, where).rows
 
     def report(self, where: str | Predicate, zone: str = "UTC") -> PruneReport:
         """See `slackwater.Snapshot.report`."""

@@ -38,7 +38,7 @@ from slackwater.log.table_detail import clustering_columns, to_moment
 from slackwater.protocol.actions.commit_info import info_of
 from slackwater.protocol.features.identity_columns import HIGH_WATER_MARK, START, STEP
 from slackwater.protocol.features.write_expressions import checks
-from slackwater.protocol.properties.registry import CONSTRAINT_PREFIX, MANAGED_COMMIT_OWNER_CONF
+from slackwater.protocol.properties.registry import CATALOG_OWNER_CONF, CONSTRAINT_PREFIX, MANAGED_COMMIT_OWNER_CONF
 from slackwater.protocol.schema.schema import COMMENT, CURRENT_DEFAULT, GENERATION_EXPRESSION, StructField
 from slackwater.stats.file_stats import record_counts
 
@@ -177,7 +177,7 @@ def _demands(snapshot: LogSnapshot) -> Child:
     properties = {
         key: value
         for key, value in snapshot.metadata.configuration.items()
-        if not key.lower().startswith(CONSTRAINT_PREFIX) and key != MANAGED_COMMIT_OWNER_CONF
+        if not key.lower().startswith(CONSTRAINT_PREFIX) and key not in (MANAGED_COMMIT_OWNER_CONF, CATALOG_OWNER_CONF)
     }
     rules = checks(snapshot.metadata.configuration)
     told = {

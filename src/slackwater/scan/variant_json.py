@@ -8,8 +8,14 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slackwater.data_files.schema_adapter import with_children
 from slackwater.data_files.variant_encoding import variant_to_json
-from slackwater.protocol.schema.arrow_schema import EXTENSION_NAME, is_arrow_variant
+from slackwater.protocol.schema.arrow_schema import (
+    EXTENSION_METADATA,
+    EXTENSION_NAME,
+    VARIANT_EXTENSION,
+    is_arrow_variant,
+)
 
 
 def with_json(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
@@ -30,9 +36,10 @@ def _batch(wanted: pa.Schema, batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _field(field: pa.Field) -> pa.Field:
-    metadata = {key: value for key, value in (field.metadata or {}).items() if not key.startswith(b"ARROW:extension")}
-    kept = field.metadata if (field.metadata or {}).get(EXTENSION_NAME) != b"arrow.parquet.variant" else metadata
-    return pa.field(field.name, _type(field.type), field.nullable, kept or None)
+    metadata = field.metadata or {}
+    if metadata.get(EXTENSION_NAME) == VARIANT_EXTENSION:
+        metadata = {key: value for key, value in metadata.items() if key not in (EXTENSION_NAME, EXTENSION_METADATA)}
+    return pa.field(field.name, _type(field.type), field.nullable, metadata or None)
 
 
 def _type(arrow: pa.DataType) -> pa.DataType:
@@ -64,7 +71,4 @@ def _array(array: pa.Array, given: pa.DataType) -> pa.Array:
         children = [pa.StructArray.from_arrays(entries, fields=[wanted.key_field, wanted.item_field])]
     else:
         children = [_array(array.values, given.value_type)]
-    # The offsets refer to the first value of the children.
-    return pa.Array.from_buffers(
-        wanted, len(array), array.buffers()[:2], array.null_count, offset=array.offset, children=children
-    )
+    return with_children(array, wanted, children)

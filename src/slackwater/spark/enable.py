@@ -22,12 +22,7 @@ from slackwater.spark.by_name.named_tables import insert_into, save_as_table, ta
 from slackwater.spark.by_name.writer_v2 import extend_writer
 from slackwater.spark.lake.lake import Lake
 from slackwater.spark.read.load import load
-from slackwater.spark.session.classic_connect import (
-    frame_of_writer,
-    is_connect,
-    this_python_for_server,
-    use_this_python,
-)
+from slackwater.spark.session.classic_connect import is_connect, this_python_for_server, use_this_python
 from slackwater.spark.session.enabled_sessions import (
     ENABLED,
     enable_process,
@@ -37,6 +32,7 @@ from slackwater.spark.session.enabled_sessions import (
     require_running,
     take_back_catalog,
 )
+from slackwater.spark.session.frames import frame_of_writer
 from slackwater.spark.session.io_requests import (
     Request,
     given_path,

@@ -100,7 +100,8 @@ def _type(data_type: DataType) -> str:
         # Spark's SQL names the system by its number.
         number = "4326" if data_type.crs == GeospatialType("").crs else data_type.crs.rpartition(":")[2]
         return f"{data_type.kind.upper()}({number})"
-    return _WORDS.get(data_type.name, data_type.name.upper())
+    word = _WORDS.get(data_type.name, data_type.name.upper())
+    return word if data_type.collation is None else f"{word} COLLATE {data_type.collation.partition('.')[2]}"
 
 
 def _nested(column: StructField) -> str:

@@ -18,11 +18,11 @@ from slackwater.errors import InvalidArgument, StorageError
 from slackwater.protocol.schema.schema import ArrayType, ColumnPath, GeospatialType, MapType, VariantType
 from slackwater.stats.footer_bounds import Writer, json_bounds
 from slackwater.stats.json_structs import plant
-from slackwater.stats.stats_columns import StatsLeaf, StatsLeaves, stats_leaves
+from slackwater.stats.stats_columns import StatsLeaf, StatsLeaves, stats_leaves, table_leaves
 from slackwater.storage.parquet_footer import FIELD_ID_KEY, ParquetFooter, RowGroup, leaf_count, read_footer
 from slackwater.storage.store import ObjectStore
 
-__all__ = ["StatsLeaves", "parquet_footer", "stats_leaves", "stats_of_footer", "stats_of_row_groups"]
+__all__ = ["StatsLeaves", "parquet_footer", "stats_leaves", "stats_of_footer", "stats_of_row_groups", "table_leaves"]
 
 
 def stats_of_footer(footer: ParquetFooter, columns: StatsLeaves) -> str:

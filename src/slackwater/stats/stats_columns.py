@@ -11,8 +11,11 @@ from dataclasses import dataclass
 
 from slackwater.errors import CorruptTable, InvalidArgument
 from slackwater.predicate.columns import resolve_column
-from slackwater.protocol.features.clustering import has_extremes
-from slackwater.protocol.features.column_mapping import ID, field_id, physical_schema
+from slackwater.protocol.actions.actions import DomainMetadata
+from slackwater.protocol.features.clustering import DOMAIN, has_extremes, physical_columns
+from slackwater.protocol.features.column_mapping import ID, field_id, physical_name, physical_schema
+from slackwater.protocol.features.identity_columns import identity_columns
+from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.properties.properties import (
     DATA_SKIPPING_NUM_INDEXED_COLS,
     DATA_SKIPPING_STATS_COLUMNS,
@@ -83,6 +86,19 @@ def stats_leaves(
     if prefix is not None and prefix < 0:
         raise CorruptTable(f"table property {DATA_SKIPPING_STRING_PREFIX_LENGTH} must not be negative, found {prefix}")
     return StatsLeaves(leaves, DEFAULT_PREFIX_CHARACTERS if prefix is None else prefix, mode == ID)
+
+
+def table_leaves(table: TableConfiguration, domains: Mapping[str, DomainMetadata], where: str) -> StatsLeaves:
+    """Return the leaf columns with statistics of the table at `where` with these `domains`.
+
+    Clustering columns and identity columns have statistics whatever the properties say. Raises CorruptTable.
+    """
+    schema, mode = table.schema, table.column_mapping_mode
+    clustered = physical_columns(domains.get(DOMAIN), where)
+    identity = identity_columns(schema) if table.supports("identityColumns") else ()
+    names = {each.name for each in identity}
+    always = [(physical_name(column, mode),) for column in schema if column.name in names]
+    return stats_leaves(schema, mode, table.metadata.partition_columns, table.properties, [*clustered, *always])
 
 
 def leaf_columns(schema: StructType, mode: str) -> Iterator[tuple[ColumnPath, StatsLeaf]]:

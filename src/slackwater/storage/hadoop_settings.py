@@ -64,9 +64,13 @@ def storage_options_of(setting: Setting, location: Location) -> dict[str, str]:
 def merged_options(options: Mapping[str, str], first: Mapping[str, str]) -> dict[str, str]:
     """Merge `options` with the overriding `first`.
 
-    Stores reject two names of one option, such as `region` and `aws_region`.
+    Stores reject two names of one option, such as `region` and `aws_region`. If `first` has an access key, a session
+    token of `options` is dropped.
     """
     given = {_plain(key) for key in first}
+    if "access_key_id" in given:
+        # Parts of other credentials do not belong to these keys.
+        given |= {"session_token", "token", "skip_signature"}
     return {**{key: value for key, value in options.items() if _plain(key) not in given}, **first}
 
 

@@ -11,6 +11,7 @@ import math
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from inspect import signature
 from typing import Any
 
@@ -31,8 +32,11 @@ DEEP_SCHEMAS: dict[str, Any] = (
 _MAGIC = b"PAR1"
 # pyarrow reads the same number of bytes from the end of a file in its first request.
 _TAIL_BYTES = 64 * 1024
+# Footers up to this size are kept: each checkpoint of a table is opened several times.
+_MOST_KEPT_BYTES = 256 * 1024
 _SCHEMA, _ROWS, _ROW_GROUPS, _CREATED_BY, _ORDERS, _ENCRYPTION = 2, 3, 4, 6, 7, 8
-_TYPE, _NUM_CHILDREN, _FIELD_ID = 1, 5, 9
+_TYPE, _NAME, _NUM_CHILDREN, _FIELD_ID, _LOGICAL_TYPE = 1, 4, 5, 9, 10
+_VARIANT, _TYPED_VALUE = 16, b"typed_value"
 _COLUMNS, _NUM_ROWS = 1, 3
 _META_DATA = 3
 _CHUNK_TYPE, _CODEC, _UNCOMPRESSED_SIZE, _STORED_SIZE, _DATA_PAGES, _DICTIONARY, _STATISTICS = 1, 4, 6, 7, 9, 11, 12
@@ -74,10 +78,23 @@ class RowGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class VariantGroup:
+    """A group of columns with the logical type VARIANT.
+
+    `first_leaf` and `num_leaves` locate its leaf columns in the schema. `is_shredded`: it has typed columns.
+    """
+
+    first_leaf: int
+    num_leaves: int
+    is_shredded: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ParquetFooter:
     """A validated footer. Row groups of an encrypted file are unknown.
 
-    `metadata` is safe to use, except for the columns of its row groups.
+    `metadata` is safe to use, except for the columns of its row groups. `variants`: the annotated groups in the order
+    of the schema.
     """
 
     metadata: pq.FileMetaData
@@ -86,14 +103,17 @@ class ParquetFooter:
     has_field_ids: bool
     is_encrypted: bool
     row_groups: tuple[RowGroup, ...]
+    variants: tuple[VariantGroup, ...] = ()
 
 
 def open_parquet(source: Any) -> tuple[pq.ParquetFile, tuple[RowGroup, ...]]:
     """Open the Parquet file in `source`, a seekable pyarrow file. Return it with its row groups; reads the footer once.
 
-    Raises the errors of `read_footer` and `parquet_file`.
+    Parsed footers are kept for a few files that are opened again. Raises the errors of `read_footer` and
+    `parquet_file`.
     """
-    footer = read_footer(source)
+    data = _footer_bytes(source)
+    footer = _known_footer(data) if len(data) <= _MOST_KEPT_BYTES else _parsed(data)
     return parquet_file(source, footer), footer.row_groups
 
 
@@ -119,7 +139,10 @@ def read_footer(source: Any) -> ParquetFooter:
 
     Raises ValueError for a corrupt footer, and the errors of `source`.
     """
-    data = _footer_bytes(source)
+    return _parsed(_footer_bytes(source))
+
+
+def _parsed(data: bytes) -> ParquetFooter:
     try:
         node, _ = _struct(data, 0, 0)
     except IndexError as error:
@@ -143,7 +166,13 @@ def read_footer(source: Any) -> ParquetFooter:
         has_field_ids=any(_FIELD_ID in element for element in elements[1:]),
         is_encrypted=encrypted,
         row_groups=groups,
+        variants=tuple(_variant_groups(elements)),
     )
+
+
+@lru_cache(maxsize=16)
+def _known_footer(data: bytes) -> ParquetFooter:
+    return _parsed(data)
 
 
 def leaf_count(arrow: pa.DataType) -> int:
@@ -187,6 +216,47 @@ def _leaf_types(elements: Sequence[Any]) -> Iterator[Any]:
         waiting.append(_count_in(element, _NUM_CHILDREN) if _NUM_CHILDREN in element else 0)
         if len(waiting) > _MOST_SCHEMA_DEPTH:
             raise ValueError("its schema is nested too deep")
+
+
+def _variant_groups(elements: Sequence[Any]) -> Iterator[VariantGroup]:
+    """Yield the groups with the logical type VARIANT. `elements` passed `_leaf_types`."""
+    if not any(map(_is_variant, elements)):
+        return
+    leaf = 0
+    for at, element in enumerate(elements):
+        if _is_variant(element):
+            inside = _subtree(elements, at)
+            names = {elements[child].get(_NAME) for child in _children(elements, at)}
+            yield VariantGroup(leaf, sum(map(_is_leaf, inside)), _TYPED_VALUE in names)
+        leaf += _is_leaf(element)
+
+
+def _is_variant(element: Any) -> bool:
+    logical = element.get(_LOGICAL_TYPE)
+    return isinstance(logical, dict) and _VARIANT in logical and not _is_leaf(element)
+
+
+def _is_leaf(element: Any) -> bool:
+    return element.get(_NUM_CHILDREN, 0) == 0 and _TYPE in element
+
+
+def _children(elements: Sequence[Any], at: int) -> Iterator[int]:
+    """Yield the positions of the children of the group at `at`."""
+    child = at + 1
+    for _ in range(elements[at].get(_NUM_CHILDREN, 0)):
+        if child >= len(elements):
+            raise ValueError("its schema ends too early")
+        yield child
+        child += len(_subtree(elements, child))
+
+
+def _subtree(elements: Sequence[Any], at: int) -> Sequence[Any]:
+    """Return the element at `at` and all elements below it."""
+    end, open_groups = at, 1
+    while open_groups and end < len(elements):
+        open_groups += elements[end].get(_NUM_CHILDREN, 0) - 1
+        end += 1
+    return elements[at:end]
 
 
 def _row_groups(node: Any, leaves: Sequence[Any]) -> tuple[RowGroup, ...]:

@@ -1,8 +1,8 @@
 """The actions of one commit attempt: the staged actions, completed for the version before.
 
 Row ids, re-added files without row ids, row commit versions, in-commit timestamps and their enablement record depend on
-the version before. The boundary of protected checkpoints is the version of the commit. All are recomputed at every
-attempt.
+the version before. The boundary of protected checkpoints, and the version of a type change of the preview of type
+widening, are the version of the commit. All are recomputed at every attempt.
 Source: delta-protocol.md "Writer Requirements for Row Tracking", "Writer Requirements for In-Commit Timestamps";
 docs/concurrent-changes.md.
 """
@@ -23,6 +23,7 @@ from slackwater.protocol.actions.files import AddFile, FileAction
 from slackwater.protocol.actions.paths import canonical_path
 from slackwater.protocol.features import in_commit_timestamps, row_tracking
 from slackwater.protocol.features.table_configuration import TableConfiguration
+from slackwater.protocol.schema_changes.type_change_versions import with_change_versions
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.rows.file_action_rows import as_adds
 from slackwater.transaction.rows.row_id_high_water import highest_row_id
@@ -77,7 +78,8 @@ def _metadata(
 ) -> Metadata | None:
     """Return the metadata to commit, with the version and time at which in-commit timestamps were enabled.
 
-    If the commit protects the history, the metadata has the new boundary. None if the commit changes no metadata.
+    With the preview of type widening, new type changes have the version of the commit. If the commit protects the
+    history, the metadata has the new boundary. None if the commit changes no metadata.
     """
     if before is None:
         return in_commit_timestamps.enablement(None, table, 0, stamp_ms)
@@ -87,6 +89,7 @@ def _metadata(
         if was_supported or not in_commit_timestamps.is_enabled(table):
             return None
     metadata = in_commit_timestamps.enablement(before.configuration, table, version, stamp_ms)
+    metadata = with_change_versions(before.configuration, table.changed(metadata=metadata), version)
     return protected(metadata, version) if staged.protects_history else metadata
 
 

@@ -13,12 +13,17 @@ from slackwater.errors import InvalidArgument
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata
 from slackwater.protocol.features import clustering
 from slackwater.protocol.features.column_mapping import NONE
-from slackwater.protocol.features.column_mapping_ids import USAGE_TRACKING, assign_column_mapping, strip_mapping
+from slackwater.protocol.features.column_mapping_ids import (
+    USAGE_TRACKING,
+    assign_column_mapping,
+    has_names_by_id,
+    strip_mapping,
+)
 from slackwater.protocol.features.iceberg_compat import (
     assign_nested_ids,
     is_requested,
     requests_nested_ids,
-    with_row_tracking,
+    with_required_properties,
 )
 from slackwater.protocol.features.identity_columns import is_identity, validate_identity_columns
 from slackwater.protocol.features.managed_commits import validate_not_by_hand, with_same_owner
@@ -109,7 +114,7 @@ def define_table(
     given = split_properties(definition.properties)
     validate_not_by_hand(given.features)
     plain = validate_properties(given.plain)
-    plain = _with_mapping_for_iceberg(with_row_tracking(plain))
+    plain = _with_mapping_for_iceberg(with_required_properties(plain))
     properties = TableProperties(plain)
     mode = properties.get(COLUMN_MAPPING_MODE, NONE)
     schema = strip_mapping(definition.schema)
@@ -123,7 +128,12 @@ def define_table(
     highest = int(old.configuration.get(MAX_COLUMN_ID, "0")) if old else 0
     is_tracked = replaces is None and USAGE_TRACKING in given.features
     schema, highest = assign_column_mapping(
-        schema, mode, highest, physical=lambda: f"col-{new_id()}", keeps_names=is_tracked
+        schema,
+        mode,
+        highest,
+        physical=lambda: f"col-{new_id()}",
+        keeps_names=is_tracked,
+        names_by_id=has_names_by_id(properties),
     )
     if requests_nested_ids(properties):
         schema, highest = assign_nested_ids(schema, highest)
@@ -223,14 +233,16 @@ def _domains(
 
 
 def _with_mapping_for_iceberg(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties of a new table, with column mapping mode `name` if Iceberg compatibility needs a mode.
+    """Return the properties of a new table, with a column mapping mode if Iceberg compatibility needs one.
+
+    The mode is `name`, and `id` for Iceberg's writers.
 
     Raises InvalidArgument if the mode is explicitly `none`.
     """
     found = TableProperties(properties)
     compat = is_requested(found)
     if compat and found.get(COLUMN_MAPPING_MODE) is None:
-        return {**properties, COLUMN_MAPPING_MODE: "name"}
+        return {**properties, COLUMN_MAPPING_MODE: "id" if has_names_by_id(found) else "name"}
     if compat and found[COLUMN_MAPPING_MODE].lower() == NONE:
         raise InvalidArgument(
             f"Iceberg compatibility needs {COLUMN_MAPPING_MODE} to be name or id",

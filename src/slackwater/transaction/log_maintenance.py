@@ -65,12 +65,14 @@ def compact(snapshot: Snapshot, start_version: int | None = None, end_version: i
     return compact_log(snapshot.store, start, end)
 
 
-def clean_up(snapshot: Snapshot, now_ms: int) -> LogCleanup:
+def clean_up(
+    snapshot: Snapshot, now_ms: int, dry_run: bool = False, expected_checkpoint: int | None = None
+) -> LogCleanup:
     """Delete log files older than the log retention.
 
-    Raises the errors of `clean_up_log`, which defines the retained files.
+    `dry_run` and `expected_checkpoint` as in `clean_up_log`, which defines the retained files. Raises its errors.
     """
-    return clean_up_log(snapshot.store, snapshot, now_ms)
+    return clean_up_log(snapshot.store, snapshot, now_ms, dry_run, expected_checkpoint)
 
 
 def _layout(snapshot: Snapshot) -> CheckpointLayout | None:

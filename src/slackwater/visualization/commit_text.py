@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from slackwater.html.number_format import iso, short_bytes, shortened, signed, utc_text
 from slackwater.owner.api.timestamp_range import at_ms
 from slackwater.visualization.commit_columns import ChangeTotals, bytes_of, files_of, rows_of, vectors_of
-from slackwater.visualization.timeline import CommitMark
+from slackwater.visualization.timeline import CommitGroup, CommitMark
 
 UNKNOWN = "?"
 _MOST_OPERATIONS = 4
@@ -72,6 +72,18 @@ def byte_change(total: ChangeTotals) -> str:
         if value != 0
     ]
     return " ".join(parts)
+
+
+def lane_marks(deed: CommitGroup, lanes: int) -> str:
+    """`●─┼─●`: one transaction across `lanes` tables. A dot is a commit, and a line joins the commits."""
+    at = {mark.lane for mark in deed.marks}
+    first, last = min(at), max(at)
+    marks = []
+    for lane in range(lanes):
+        is_joined = first < lane < last
+        marks.append("●" if lane in at else "┼" if is_joined else "│")
+        marks.append("─" if first <= lane < last else " ")
+    return "".join(marks).rstrip(" ")
 
 
 def _part(value: int | None, sign: int) -> str:

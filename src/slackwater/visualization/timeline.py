@@ -122,7 +122,7 @@ def timeline_of_lake(lake: LogLake, place: str, window: TimeWindow = TimeWindow(
     tables = lake.owner.cut().tables
     lanes = sorted(table.name for table in tables)
     place = without_secrets(place)
-    deeds, has_more = _within(lake_transactions(tables, lake.table_of), window, lanes)
+    deeds, has_more = _within(lake_transactions(tables, lake._table_of), window, lanes)
     return Timeline(place.rstrip("/").rsplit("/", 1)[-1] or place, place, True, lanes, deeds, has_more)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import pytest
@@ -17,8 +18,8 @@ from tests.stores.documents import blocks
 GUIDE = "docs/guides/terminal.md"
 # A verb that is not here is no mistake: add it. A noun is one.
 VERBS = frozenset(
-    "Adopt Check Compare Complete Convert Copy Count Create Delete Draw Inspect List Maintain Manage Print Recreate "
-    "Release Remove Rename Report Restore Revoke Serve Show Write".split()
+    "Adopt Check Compare Complete Convert Copy Count Create Delete Draw Inspect List Maintain Manage Migrate Print "
+    "Recreate Release Remove Rename Replace Report Restore Revoke Serve Show Write".split()
 )
 
 
@@ -34,6 +35,7 @@ EXAMPLES = [(name, line) for name, command in COMMANDS.items() for line in comma
 every_command = pytest.mark.parametrize("name", COMMANDS, ids=lambda name: name or "slackwater")
 
 
+@cache
 def _help(name: str, columns: int = 100) -> str:
     result = run(*name.split(), "--help", columns=columns)
     assert result.exit_code == 0, result.output
@@ -121,6 +123,14 @@ def test_a_group_without_a_command_prints_its_help(group: str) -> None:
     assert result.stdout == run(*group.split(), "--help").stdout
 
 
+# The guide runs in a folder of its own and now; a help names a place that looks like one of a server, and a time.
+_IN_THE_GUIDE = {"/data/": "work/", "2026-11-21T10:00:00Z": '"$(date -u +%FT%TZ)"'}
+
+
 def test_every_example_stands_in_the_guide_where_it_is_run() -> None:
     guide = {line for block in blocks(GUIDE, "console") for line in block.splitlines()}
-    assert [line for _, line in EXAMPLES if line not in guide] == []
+    for _, line in EXAMPLES:
+        found = line
+        for here, there in _IN_THE_GUIDE.items():
+            found = found.replace(here, there)
+        assert found in guide

@@ -18,7 +18,7 @@ def transaction(tmp_path: Path) -> Iterator[LogTransaction]:
     """One that has locked the table `a` of the lake at `tmp_path`, and was told the time."""
     with LogLake.open(tmp_path) as lake:
         for name in ("a", "b"):
-            lake.create_log(name, schema({"id": "long"}))
+            lake._create_log(name, schema({"id": "long"}))
         with lake.transaction(control="locking") as found:
             found.snapshot("a")
             found.current_timestamp()

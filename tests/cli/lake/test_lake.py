@@ -26,8 +26,8 @@ def lake(tmp_path: Path) -> str:
     root = str(tmp_path / "lake")
     owner = EmbeddedOwner.open(root, backfill_delay_s=None)
     with LogLake(owner, owner.root_url) as opened:
-        opened.create_log("a", SCHEMA)
-        opened.create_log("b", SCHEMA)
+        opened._create_log("a", SCHEMA)
+        opened._create_log("b", SCHEMA)
         from slackwater import AddFile, Transaction
 
         transaction = Transaction(opened.snapshot("b"))
@@ -126,6 +126,15 @@ def test_a_lake_whose_state_is_lost_is_not_made_anew(lake: str) -> None:
     assert "`slackwater lake recover`" in error("lake", "create", lake)
 
 
+def test_a_table_gets_another_feature_for_its_commits(lake: str) -> None:
+    result = run("lake", "migrate", lake, "b")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "b has catalogManaged\n")
+    assert document("lake", "migrate", lake, "b") == {"table": "b", "feature": "catalogManaged", "changed": False}
+    assert run("lake", "migrate", lake, "b", "--to", "managedCommit").stderr == "b has managedCommit\n"
+    assert "managedCommit, catalogManaged, found 'x'" in error("lake", "migrate", lake, "b", "--to", "x")
+    assert "Existing tables: a, b" in error("lake", "migrate", lake, "c")
+
+
 def test_a_table_gets_another_name_and_stays_where_it_is(lake: str) -> None:
     (newest, *_) = document("lake", "history", lake)
     result = run("lake", "rename", lake, "b", "c")
@@ -220,14 +229,14 @@ def test_a_lake_is_backed_up_and_recovered(lake: str, tmp_path: Path) -> None:
 
 def test_the_lines_of_the_page_about_recovery(lake: str, tmp_path: Path) -> None:
     (block,) = blocks("docs/recovery.md", "console")
-    (tmp_path / "backup").mkdir()
-    backed_up, *recovered = block.replace("/data/lake", lake).replace("/backup/", f"{tmp_path}/backup/").splitlines()
+    lines_of_it = block.replace("work/lake", lake).replace("work/owner", f"{tmp_path}/owner").splitlines()
+    _created, backed_up, *recovered = lines_of_it
     for line in (backed_up, *recovered):
         if line == recovered[0]:
             shutil.rmtree(f"{lake}/_slackwater")
         program, *arguments = shlex.split(line, comments=True)
         assert (program, run(*arguments).exit_code) == ("slackwater", 0)
-    assert (tmp_path / "backup" / "owner.db").is_file()
+    assert (tmp_path / "owner-backup.db").is_file()
     assert len(document("lake", "tables", lake)) == 2
 
 

@@ -22,7 +22,9 @@ from slackwater.owner.served.client.http_owner import HttpOwner
 from slackwater.protocol.features.managed_commits import OWNER_NAME
 from slackwater.protocol.properties.properties import MANAGED_COMMIT_OWNER
 from tests.cli.commands import document, error, lines, run, usage_error
+from tests.owner.served.access.provider import AUDIENCE, ISSUER, Provider, published
 from tests.owner.served.certificates import self_signed
+from tests.owner.served.serving import eventually_ready
 
 PROGRAM = [sys.executable, "-c", "from slackwater.cli.main import app; app(prog_name='slackwater')"]
 
@@ -145,6 +147,25 @@ def test_tokens_are_listed_and_revoked(tmp_path: Path) -> None:
     assert error("token", "revoke", "writer", *where) == "error: no token named 'writer' exists"
 
 
+def test_grants_are_shown_and_replaced(tmp_path: Path) -> None:
+    where = ("--database", f"sqlite:///{tmp_path}/owner.db")
+    _created("etl", "--scope", "commit", "--grant", "sales.*:commit", "--grant", "stock:read", *where)
+    _created("loader", "--scope", "commit", *where)
+    found = {row["name"]: row["grants"] for row in document("token", "list", *where)}
+    assert found == {"etl": ["sales.*:commit", "stock:read"], "loader": None}
+    text = "\n".join(lines("token", "list", *where))
+    assert all(shown in text for shown in ("sales.*:commit", "stock:read", "all tables"))
+    assert lines("token", "grant", "loader", "--grant", "stock:commit", *where) == []
+    assert lines("token", "grant", "etl", "--all-tables", *where) == []
+    found = {row["name"]: row["grants"] for row in document("token", "list", *where)}
+    assert found == {"etl": None, "loader": ["stock:commit"]}
+    assert error("token", "grant", "nobody", "--all-tables", *where) == "error: no token named 'nobody' exists"
+    assert "do not include 'admin'" in error("token", "grant", "etl", "--grant", "*:admin", *where)
+    assert "Write it like 'sales.*:commit'" in error("token", "create", "b", "--scope", "read", "--grant", "x", *where)
+    for wrong in ((), ("--all-tables", "--grant", "stock:read")):
+        assert "Use either --grant or --all-tables" in usage_error("token", "grant", "etl", *wrong, *where)
+
+
 def test_the_database_may_be_named_by_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLACKWATER_DATABASE", f"sqlite:///{tmp_path}/owner.db")
     _created("writer", "--scope", "commit")
@@ -171,6 +192,7 @@ def test_a_name_that_is_taken_is_one_plain_line(root: str) -> None:
         (("serve", "--root", "/x", "--port", "0"), "no client can connect to http://127.0.0.1:0"),
         (("serve", "--root", "/x", "--host", "0.0.0.0"), "no client can connect to http://0.0.0.0:8080"),  # noqa: S104
         (("serve", "--root", "/x", "--storage-option", "=hunter2"), "expected KEY=VALUE"),
+        (("serve", "--root", "/x", "--give-credentials"), "it needs keys to give"),
         (("token", "create", "a"), "Missing option '--scope'"),
         (("token", "create", "a", "--scope", "read"), "Use --root or --database"),
         (("token", "list"), "Use --root or --database"),
@@ -209,6 +231,33 @@ def test_a_database_that_knows_of_no_lake_is_not_served(tmp_path: Path) -> None:
     assert run("lake", "create", str(tmp_path / "lake"), "--database", database).exit_code == 0
     with serving("--root", str(tmp_path / "lake"), "--database", database, "--no-auth") as url:
         assert document("lake", "tables", url) == []
+
+
+def test_tokens_of_an_identity_provider_are_accepted_beside_own_tokens(root: str, tmp_path: Path) -> None:
+    provider = Provider(tmp_path / "jwks.json")
+    provider.publish(first="ES256")
+    own = _created("reader", "--scope", "read", "--root", root)
+    with published(provider.path) as keys:
+        eventually_ready(keys)
+        jwt = ("--jwt-issuer", ISSUER, "--jwt-audience", AUDIENCE, "--jwt-keys", keys)
+        with serving("--root", root, *jwt) as url:
+            for token in (own, provider.token()):
+                owner = HttpOwner(url, token)
+                assert owner.tables() == []
+                owner.close()
+            owner = HttpOwner(url, provider.token(aud="other"))
+            with pytest.raises(NotAuthorized, match="for another audience"):
+                owner.tables()
+            owner.close()
+            assert document("lake", "tables", url, "--token", provider.token(scope="slackwater:read")) == []
+
+
+def test_the_settings_of_an_identity_provider_belong_together(root: str, tmp_path: Path) -> None:
+    for options in (("--jwt-issuer", ISSUER), ("--jwt-issuer", ISSUER, "--jwt-audience", AUDIENCE)):
+        assert "an identity provider needs" in usage_error("serve", "--root", root, *options)
+    jwt = ("--jwt-issuer", ISSUER, "--jwt-audience", AUDIENCE, "--jwt-keys", str(tmp_path / "none"))
+    assert "without --no-auth" in usage_error("serve", "--root", root, "--no-auth", *jwt)
+    assert "not a readable JWKS" in error("serve", "--root", root, *jwt)
 
 
 def test_the_log_is_json_on_stderr(root: str) -> None:

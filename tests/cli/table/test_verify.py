@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from slackwater.lake.lake import LogLake
 from tests.cli.commands import PARTITIONED, STAMPED, document, error, run
 from tests.log.tables import TableLog, add
 
@@ -62,3 +63,22 @@ def test_a_stray_file_of_an_absurd_version_is_told_in_every_form(tmp_path: Path)
 def test_what_is_no_table_is_one_plain_line(tmp_path: Path) -> None:
     assert "is not a Delta table" in error("verify", str(tmp_path))
     assert "has no version 9: its newest version is 1" in error("verify", PARTITIONED, "--version", "9")
+
+
+def test_with_the_lake_the_transactions_over_several_tables_are_compared(tmp_path: Path) -> None:
+    properties = {"delta.feature.multiTableTransaction-dev": "supported"}
+    schema = '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}}]}'
+    with LogLake.open(tmp_path) as lake:
+        for name in ("orders", "stock"):
+            lake._create_log(name, schema, properties=properties)
+        with lake.transaction() as tx:
+            for name in ("orders", "stock"):
+                log = tx.log(name)
+                log.set_transaction(name, 1)
+                log.commit("WRITE")
+    told = document("verify", "orders", "--lake", str(tmp_path))
+    assert told["lookedAt"]["multi-table transactions"] == 1
+    assert (told["version"], told["notes"], told["faults"]) == (1, [], [])
+    assert "--lake" in document("verify", str(tmp_path / "orders"))["notes"][-1]
+    said = error("verify", "nowhere", "--lake", str(tmp_path))
+    assert "no table named 'nowhere'" in said

@@ -22,6 +22,7 @@ from sqlalchemy.exc import OperationalError
 from slackwater.errors import CommitOwnerUnavailable, CommitUnknown, InvalidArgument, UnsupportedFeature
 from slackwater.owner.database.database import HEAD, Database
 from slackwater.owner.database.schema import metadata, owner, tables
+from slackwater.owner.served.tokens import Tokens
 from tests.contract.owners import DATABASES, OwnedLake, at_once, created, eventually, landed, new_lake
 from tests.contract.postgres import PostgresServer, shared_server
 from tests.owner.database.migrating import repeated_migrations
@@ -149,6 +150,20 @@ def test_a_downgrade_leaves_nothing_and_an_upgrade_makes_it_anew(url: str, datab
     again = Database(url)
     assert again.read(shape) == before
     again.close()
+
+
+def test_tokens_of_earlier_releases_keep_access_to_all_tables(url: str, database: Database) -> None:
+    def earlier(connection: sa.Connection) -> None:
+        config = alembic()
+        config.attributes["connection"] = connection
+        command.downgrade(config, "0006")
+        row = "INSERT INTO tokens (token_hash, name, scopes, created_ms) VALUES ('h', 'loader', 'commit', 1)"
+        connection.execute(sa.text(row))
+
+    database.write(earlier)
+    upgraded = Database(url)
+    assert [(record.name, record.grants) for record in Tokens(upgraded).records()] == [("loader", None)]
+    upgraded.close()
 
 
 def test_several_that_open_an_empty_database_migrate_it_once(url: str) -> None:

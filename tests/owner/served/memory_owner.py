@@ -25,6 +25,7 @@ from slackwater.owner.api.commits import (
     GetCommitsResponse,
     ManagedTable,
     OwnershipProposal,
+    StagedCommit,
     TableState,
 )
 from slackwater.owner.api.monitoring import Activity, LockInfo, ReadTimestampLoad, RecentCommit
@@ -35,12 +36,14 @@ from slackwater.owner.api.transactions import (
     Item,
     LockRequest,
     TableVersion,
+    TableWrite,
     TimeRequest,
     TransactionConflict,
     TransactionRequest,
     TransactionResponse,
     Vote,
 )
+from slackwater.storage.store import ObjectStore
 
 OWNER_ID = "5f0c7f65-8f8e-4e5c-9a63-6f1f1a9b3f10"
 NOW_MS = 1_700_000_000_000 + 1_000_000
@@ -70,6 +73,7 @@ class MemoryOwner:
         self.transactions: list[TransactionRequest] = []
         self.alive: list[str] = []
         self.ended: list[str] = []
+        self.repaired: list[str | None] = []
         self.promised: list[tuple[TransactionRequest, str]] = []
         self.acknowledged: list[tuple[str, str]] = []
         self.decisions: dict[str, tuple[int | None, list[str]]] = {}
@@ -86,11 +90,33 @@ class MemoryOwner:
     def endpoint(self) -> str | None:
         return None
 
+    root_url = "file:///nowhere"
+
+    def require_creatable(self, name: str) -> None:
+        """Every name will do."""
+
+    def register(self, name: str, location: str) -> CommitResponse | CommitConflict:
+        raise InvalidArgument(f"{location} has no version 0 for {name!r}")
+
     def commit(self, request: CommitRequest) -> CommitResponse | CommitConflict:
         self._before_commit()
         with self._lock:
             self.requests.append(request)
             return self._ratify(self._log(request.table_id), request)
+
+    def store(self, table_id: str) -> ObjectStore:
+        raise TableNotFound(f"the table {table_id} has no files")
+
+    def commit_staged(self, asked: StagedCommit) -> CommitResponse | CommitConflict:
+        info = {"commitInfo": {"txnId": asked.file_name, "operation": "WRITE"}}
+        return self.commit(CommitRequest(asked.table_id, asked.file_name, asked.version, [info]))
+
+    def commit_staged_group(
+        self, txn_id: str, asked: Sequence[StagedCommit]
+    ) -> TransactionResponse | TransactionConflict:
+        info = {"commitInfo": {"txnId": txn_id, "operation": "WRITE"}}
+        writes = [TableWrite(each.table_id, each.version, [info]) for each in asked]
+        return self.commit_transaction(TransactionRequest(txn_id, TimestampRange(0), writes=writes))
 
     def get_commits(
         self, table_id: str, start_version: int, end_version: int = LATEST, with_data: bool = False
@@ -151,6 +177,7 @@ class MemoryOwner:
         with self._lock:
             if table_id is not None:
                 self._log(table_id)
+            self.repaired.append(table_id)
             return []
 
     def cut(self, timestamp_ms: int | None = None) -> Cut:

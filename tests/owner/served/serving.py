@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -101,3 +102,16 @@ def taken(owner: CommitOwner, name: str = "flights") -> str:
     answer = owner.take(asked)
     assert isinstance(answer, CommitResponse)
     return asked.table_id
+
+
+def eventually_ready(url: str) -> None:
+    """Return as soon as a server answers at `url`."""
+    end = time.monotonic() + 30
+    while True:
+        try:
+            httpx.get(url, timeout=5)
+        except httpx.HTTPError:
+            assert time.monotonic() < end, "no server answers"
+            time.sleep(0.02)
+        else:
+            return

@@ -10,9 +10,10 @@ import pytest
 from slackwater.errors import CommitOwnerUnavailable
 from slackwater.owner.api.commits import ManagedTable
 from slackwater.owner.database.database import Database
+from slackwater.owner.served.access.permissions import Scope
 from slackwater.owner.served.app import create_app
 from slackwater.owner.served.http.access_log import JsonLines, log_to
-from slackwater.owner.served.tokens import Scope, Tokens
+from slackwater.owner.served.tokens import Tokens
 from tests.owner.served.memory_owner import MemoryOwner
 from tests.owner.served.serving import AppClient, new_id, taken
 

@@ -26,10 +26,11 @@ from slackwater.errors import (
 )
 from slackwater.owner.api.commits import CommitConflict, CommitResponse, TableState
 from slackwater.owner.database.database import Database
+from slackwater.owner.served.access.permissions import Scope
 from slackwater.owner.served.client.http_owner import HttpOwner
 from slackwater.owner.served.server import Binding, OwnerServer
 from slackwater.owner.served.settings import ServedSettings
-from slackwater.owner.served.tokens import Scope, Tokens
+from slackwater.owner.served.tokens import Tokens
 from tests.owner.served.certificates import self_signed
 from tests.owner.served.memory_owner import OWNER_ID, MemoryOwner
 from tests.owner.served.serving import address_of, commit_request, new_id, proposal, served, taken

@@ -8,7 +8,8 @@ import sqlalchemy as sa
 
 from slackwater.errors import InvalidArgument
 from slackwater.owner.database.database import Database
-from slackwater.owner.served.tokens import CACHED_S, Principal, Scope, Tokens
+from slackwater.owner.served.access.permissions import Grant, Principal, Scope
+from slackwater.owner.served.tokens import CACHED_S, Tokens
 from slackwater.owner.state.clock import OwnerClock
 
 
@@ -164,3 +165,53 @@ def test_a_scope_of_a_newer_version_grants_nothing_here(tokens: Tokens, database
     granted = tokens.authorize(token)
     assert granted is not None
     assert not any(granted.allows(scope) for scope in Scope)
+
+
+def test_a_token_can_be_limited_to_tables_and_the_limit_replaced(tokens: Tokens) -> None:
+    token = tokens.create("etl", ["commit"], grants=["sales.*:commit", "stock:read"])
+    granted = tokens.authorize(token)
+    assert granted is not None
+    assert granted.grants == (Grant("sales.*", Scope.COMMIT), Grant("stock", Scope.READ))
+    tokens.grant("etl", ["stock:commit"])
+    granted = tokens.authorize(token)
+    assert granted is not None
+    assert (granted.may(Scope.READ, "sales.orders"), granted.may(Scope.COMMIT, "stock")) == (False, True)
+    assert [record.grants for record in tokens.records()] == [(Grant("stock", Scope.COMMIT),)]
+    tokens.grant("etl", None)
+    granted = tokens.authorize(token)
+    assert granted is not None
+    assert granted.may_everywhere(Scope.COMMIT)
+
+
+def test_grants_of_another_process_are_noticed_within_seconds(tokens: Tokens, database: Database, times: Times) -> None:
+    token = tokens.create("etl", ["commit"])
+    tokens.authorize(token)
+    _tokens(database, times).grant("etl", ["stock:read"])
+    times.seconds += CACHED_S
+    granted = tokens.authorize(token)
+    assert granted is not None
+    assert granted.grants == (Grant("stock", Scope.READ),)
+
+
+@pytest.mark.parametrize(
+    ("grants", "message"),
+    [([], "none was found"), (["stock"], "Write it like"), (["stock:admin"], "do not include 'admin'")],
+)
+def test_wrong_grants_create_no_token_and_change_none(tokens: Tokens, grants: list[str], message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        tokens.create("new", ["commit"], grants=grants)
+    tokens.create("etl", ["commit"], grants=["stock:read"])
+    with pytest.raises(InvalidArgument, match=message):
+        tokens.grant("etl", grants)
+    assert [(record.name, record.grants) for record in tokens.records()] == [("etl", (Grant("stock", Scope.READ),))]
+    with pytest.raises(InvalidArgument, match="no token named 'new' exists"):
+        tokens.grant("new", ["stock:read"])
+
+
+def test_grants_of_a_newer_version_permit_nothing_here(tokens: Tokens, database: Database) -> None:
+    token = tokens.create("etl", ["commit"], grants=["stock:read"])
+    text = {"grants": "sales:fly ***:read"}
+    database.write(lambda c: c.execute(sa.text("UPDATE tokens SET grants = :grants"), text) and None)
+    granted = tokens.authorize(token)
+    assert granted is not None
+    assert granted.grants == ()

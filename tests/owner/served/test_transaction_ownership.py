@@ -18,9 +18,10 @@ from slackwater.owner.api.transactions import Item, LockRequest, TimeRequest, Tr
 from slackwater.owner.database.database import Database
 from slackwater.owner.database.schema import openers as openers_table
 from slackwater.owner.embedded import EmbeddedOwner
+from slackwater.owner.served.access.permissions import Principal, Scope
 from slackwater.owner.served.app import create_app
 from slackwater.owner.served.client.http_owner import HttpOwner
-from slackwater.owner.served.tokens import Principal, Scope, Tokens
+from slackwater.owner.served.tokens import Tokens
 from slackwater.owner.served.transaction_ownership import KEPT_MS, TransactionCall, TransactionOwners
 from slackwater.owner.state.clock import OwnerClock
 from tests.contract.owners import OwnedLake, Table, created, new_id, new_lake

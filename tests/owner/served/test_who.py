@@ -15,8 +15,9 @@ import slackwater
 from slackwater.lake.lake import LogLake
 from slackwater.log.table_detail import describe_history
 from slackwater.owner.embedded import EmbeddedOwner
+from slackwater.owner.served.access.permissions import Scope
 from slackwater.owner.served.http.access_log import log_to
-from slackwater.owner.served.tokens import Scope, Tokens
+from slackwater.owner.served.tokens import Tokens
 from slackwater.protocol.schema.schema import LONG, StructField, StructType
 from slackwater.scan.snapshot import Snapshot
 from tests.owner.served.serving import served
@@ -75,7 +76,7 @@ def _alone(lake: LogLake, name: str) -> None:
 def test_the_history_names_the_token_and_without_tokens_who_the_client_says(serving: Serving, tmp_path: Path) -> None:
     with serving.lake("loader") as lake:
         for name in ("a", "b"):
-            lake.create_log(name, SCHEMA, location=tmp_path / "lake" / name, user_name="mallory")
+            lake._create_log(name, SCHEMA, location=tmp_path / "lake" / name, user_name="mallory")
         _write(lake, "a", "b")
         _alone(lake, "a")
     with serving.lake("colleague") as lake:
@@ -105,7 +106,7 @@ def test_the_log_has_table_version_and_transaction(log: io.StringIO, tmp_path: P
         LogLake.connect(url, tokens.create("loader", [Scope.ADMIN])) as lake,
     ):
         for name in ("a", "b"):
-            lake.create_log(name, SCHEMA, location=tmp_path / "lake" / name)
+            lake._create_log(name, SCHEMA, location=tmp_path / "lake" / name)
         ids = {table.name: table.table_id for table in lake.tables()}
         _write(lake, "a", "b")
         _alone(lake, "a")

@@ -125,10 +125,11 @@ def test_what_a_feature_requires_is_known_and_requires_nothing_unknown() -> None
 
 def _listing(name: str) -> Protocol:
     """A protocol that supports the feature called `name` and what it requires, listed where it must be."""
-    feature = known_feature(name)
-    assert feature is not None
-    names = [name, *feature.requires]
-    names += [inner for n in feature.requires if (known := known_feature(n)) for inner in known.requires]
+    names = [name]
+    for each in names:
+        feature = known_feature(each)
+        assert feature is not None
+        names += [other for other in feature.requires if other not in names]
     readers = tuple(n for n in names if (known := known_feature(n)) and known.reader)
     return Protocol(3 if readers else 1, 7, readers or None, tuple(names))
 

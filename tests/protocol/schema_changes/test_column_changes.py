@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.errors import InvalidArgument, UnsupportedFeature
+from slackwater.errors import InvalidArgument
 from slackwater.protocol.actions.actions import Metadata, Protocol
 from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.schema.schema import (
@@ -227,15 +227,12 @@ def test_a_table_without_the_property_says_which_one_it_is() -> None:
         change_type(TABLE, ("a",), LONG)
 
 
-def test_iceberg_and_the_preview_bound_what_is_widened() -> None:
+def test_iceberg_bounds_what_is_widened() -> None:
     iceberg = _widening(**{"delta.enableIcebergCompatV2": "true", "delta.columnMapping.mode": "name"})
     iceberg = replace(iceberg, protocol=Protocol(2, 7, None, ("columnMapping", "icebergCompatV2")))
     assert _column(change_type(iceberg, ("a",), LONG), "a").type == LONG
     with pytest.raises(InvalidArgument, match="compatible with Iceberg, which does not widen"):
         change_type(iceberg, ("a",), DOUBLE)
-    preview = replace(_widening(), protocol=Protocol(3, 7, ("typeWidening-preview",), ("typeWidening-preview",)))
-    with pytest.raises(UnsupportedFeature, match="preview of type widening"):
-        change_type(preview, ("a",), LONG)
 
 
 def test_the_history_is_the_one_that_delta_spark_writes() -> None:

@@ -82,11 +82,7 @@ def test_the_message_hides_secrets_of_the_target() -> None:
 
 NOT_YET = (
     "adaptiveMetadata-preview",
-    "collations",
     "collations-dev",
-    "collations-preview",
-    "icebergWriterCompatV1",
-    "icebergWriterCompatV3",
     "intervals",
     "timestampNanos",
 )
@@ -102,7 +98,7 @@ def test_features_outside_the_protocol_are_refused_with_a_reason(name: str) -> N
     assert validate_readable(Protocol(3, 7, (), (name,)), "memory://t") is None  # type: ignore[func-returns-value]
 
 
-@pytest.mark.parametrize("name", ["icebergWriterCompatV1", WRITERS])
+@pytest.mark.parametrize("name", ["intervals", WRITERS])
 def test_features_outside_the_protocol_are_not_added(name: str) -> None:
     with pytest.raises(UnsupportedFeature, match="not in the Delta protocol yet"):
         protocol_for([name])

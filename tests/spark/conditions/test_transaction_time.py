@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 import slackwater
 from slackwater.errors import InvalidArgument, InvariantViolationException
 from slackwater.owner.embedded import EmbeddedOwner
-from slackwater.spark.session.classic_connect import reads_the_same
+from slackwater.spark.session.plan_text import reads_the_same
 from slackwater.spark.session.temporary_settings import with_settings
 from tests.contract.owners import FakeClock
 

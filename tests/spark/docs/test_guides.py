@@ -1,7 +1,8 @@
-"""The guides, as somebody pastes them: every block in order, as it stands but for places."""
+"""The guides, as a reader pastes them: every block in order, unchanged except for places."""
 
 from __future__ import annotations
 
+import logging
 import shlex
 import sys
 import zipfile
@@ -11,9 +12,9 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 import slackwater
+from slackwater.errors import ConcurrentAppendException, TableNotFound
 from tests.cli.commands import run as run_command
 from tests.spark.written import read, rows
 from tests.stores.documents import blocks, run_document
@@ -106,13 +107,53 @@ def of_variants(names: Names, root: Path) -> None:
     assert slackwater.Snapshot.load(root / "places").to_arrow().num_rows == 1
 
 
+def of_collations(names: Names, root: Path) -> None:
+    assert rows(read(names["spark"], root / "people").where("name = 'gràce'")) == [(2, "Grace")]
+
+
+def of_observed(names: Names, root: Path) -> None:
+    """A line in the log for each commit, and the counters of the last job."""
+    logging.getLogger("slackwater").setLevel(logging.NOTSET)
+    assert (names["job"].commits, names["job"].rows_added, names["job"].conflicts) == (1, 2, 0)
+    record = logging.makeLogRecord({"slackwater": {"version": 1}, "levelname": "INFO"})
+    assert names["JsonLines"]().format(record) == '{"level": "INFO", "version": 1}'
+
+
+def of_home(names: Names, root: Path) -> None:
+    assert rows(names["lake"].table("landed").toDF()) == [("AA", 12), ("UA", 0)]
+    assert names["lake"].table("loads").toDF().count() == 1
+
+
+def of_orchestration(names: Names, root: Path) -> None:
+    """It checks by itself what it wrote, but for the rule of its retries."""
+    calls: list[int] = []
+
+    def conflicts_once() -> str:
+        calls.append(1)
+        if len(calls) == 1:
+            raise ConcurrentAppendException("another writer was first")
+        return "done"
+
+    def fails() -> None:
+        raise TableNotFound("no table")
+
+    assert names["retried"](conflicts_once, wait_s=0) == "done"
+    with pytest.raises(TableNotFound):
+        names["retried"](fails, wait_s=0)
+    assert len(calls) == 2
+
+
 GUIDES: dict[str, Callable[[Names, Path], None]] = {
+    "docs/index.md": of_home,
+    "docs/guides/orchestration.md": of_orchestration,
     "docs/guides/from-delta-spark.md": of_delta_spark,
     "docs/guides/upserts-and-scd2.md": of_upserts,
     "docs/guides/schema-changes.md": of_schema_changes,
     "docs/guides/variants-and-shapes.md": of_variants,
+    "docs/guides/collations.md": of_collations,
     "docs/guides/change-feed.md": of_change_feed,
     "docs/guides/audit.md": of_audit,
+    "docs/guides/observe.md": of_observed,
     "docs/guides/gdpr-erasure.md": of_erasure,
     "docs/guides/idempotent-pipelines.md": of_pipelines,
     "docs/guides/concurrent-writers.md": of_writers,
@@ -132,8 +173,8 @@ def no_views_stay(spark: SparkSession) -> Iterator[None]:
 
 @pytest.fixture
 def names(spark: SparkSession) -> Iterator[Names]:
-    """What a guide starts with: a session. Its lakes are closed in the end."""
-    found: Names = {"spark": spark, "__name__": "guide"}
+    """The names of a guide, none at first: it gets the session by itself. Its lakes are closed in the end."""
+    found: Names = {"__name__": "guide"}
     yield found
     for value in found.values():
         if isinstance(value, slackwater.Lake):
@@ -142,7 +183,7 @@ def names(spark: SparkSession) -> Iterator[Names]:
 
 @pytest.mark.parametrize("guide", GUIDES)
 def test_the_lines_of_a_guide_run_in_order(names: Names, tmp_path: Path, guide: str) -> None:
-    run_document(guide, names, {"/data/": f"{tmp_path}/"})
+    run_document(guide, names, {"work/": f"{tmp_path}/"})
     GUIDES[guide](names, tmp_path)
 
 
@@ -150,7 +191,7 @@ def test_the_lines_of_a_guide_run_in_order(names: Names, tmp_path: Path, guide: 
 def test_the_first_five_minutes(names: Names, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """In both modes; the server is the one of the tests."""
     mode = "connect" if request.config.getoption("--connect") else "classic"
-    places = {"/data/": f"{tmp_path}/"} | ({"sc://localhost:15002": "local[2]"} if mode == "connect" else {})
+    places = {"work/": f"{tmp_path}/"} | ({"sc://localhost:15002": "local[2]"} if mode == "connect" else {})
     run_document("docs/start.md", names, places, mode)
     of_start(names, tmp_path)
 
@@ -158,7 +199,7 @@ def test_the_first_five_minutes(names: Names, tmp_path: Path, request: pytest.Fi
 def test_the_readme(spark: SparkSession, names: Names, tmp_path: Path) -> None:
     """Its table of the catalog is dropped again."""
     try:
-        run_document("README.md", names, {"/data/": f"{tmp_path}/"})
+        run_document("README.md", names, {"work/": f"{tmp_path}/"})
     finally:
         spark.sql("DROP TABLE IF EXISTS airports")
     assert rows(names["lake"].table("carriers").toDF()) == [("AA", 1), ("DL", 1), ("UA", 1)]
@@ -168,33 +209,32 @@ def test_the_readme(spark: SparkSession, names: Names, tmp_path: Path) -> None:
         3,
     )
     (commands,) = blocks("README.md", "console")
-    for line in commands.replace("/data/", f"{tmp_path}/").splitlines():
+    for line in commands.replace("work/", f"{tmp_path}/").splitlines():
         program, *arguments = shlex.split(line)
         result = run_command(*arguments)
         assert (program, result.exit_code) == ("slackwater", 0), result.output
 
 
 def test_the_lines_about_errors(spark: SparkSession, names: Names, tmp_path: Path) -> None:
-    slackwater.install_delta_names()
-    spark.range(1).write.format("delta").save(f"{tmp_path}/t")
-    run_document("docs/errors.md", names, {"/data/": f"{tmp_path}/"})
+    run_document("docs/errors.md", names, {"work/": f"{tmp_path}/"})
 
 
 def test_the_lines_about_transactions_and_time(spark: SparkSession, names: Names, tmp_path: Path) -> None:
-    followed = {"delta.enableRowTracking": "true", "delta.enableInCommitTimestamps": "true"}
-    with slackwater.Lake.open(tmp_path / "lake", spark=spark) as lake:
-        lake.create_table("orders", "sku STRING, at TIMESTAMP")
-        lake.create_table("stock", "sku STRING, qty INT, n INT", properties=followed)
-        with lake.transaction(spark) as tx:
-            tx.table("stock").append(spark.sql("SELECT 'A1' AS sku, 10 AS qty, 1 AS n"))
-    moment = tx.commit_timestamp.isoformat()
-    names |= {"F": F, "slackwater": slackwater, "orders": spark.sql("SELECT 'A1' AS sku"), "fn": lambda tx: tx.versions}
-    run_document("docs/transactions.md", names, {"/data/": f"{tmp_path}/", "2026-11-21T10:00:00Z": moment})
-    later = names["tx"].commit_timestamp
-    names |= {"t": moment, "a": moment, "b": later, "df": spark.read.format("delta").load(f"{tmp_path}/lake/orders")}
-    run_document("docs/time-travel.md", names, {"2026-11-21T10:00:00Z": moment})
+    run_document("docs/transactions.md", names, {"work/": f"{tmp_path}/transactions/"})
+    assert rows(names["past"].table("stock").toDF()) == [("A1", 10)]
+    assert rows(names["lake"].table("stock").toDF()) == [("A1", 8)]
+    names["lake"].close()
+    run_document("docs/time-travel.md", names, {"work/": f"{tmp_path}/time/"})
     assert [row.qty for row in names["stock"].changes({"sku": "A1"}).collect()] == [10, 9]
-    assert rows(names["past"].table("stock").toDF()) == [("A1", 10, 1)]
+    assert rows(names["past"].table("stock").toDF()) == [("A1", 10)]
+    assert names["df"].count() == 1
+
+
+def test_the_lines_about_the_commit_owner(spark: SparkSession, names: Names, tmp_path: Path) -> None:
+    run_document("docs/commit-owner.md", names, {"work/": f"{tmp_path}/"})
+    found = [names["lake"].snapshot(name).configuration for name in ("orders", "stock")]
+    managed = dict(zip(("orders", "stock"), (each.supports("catalogManaged") for each in found), strict=True))
+    assert managed == {"orders": True, "stock": False}
 
 
 @pytest.mark.modes

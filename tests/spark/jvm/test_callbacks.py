@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from slackwater import errors
 from slackwater.spark.jvm import callbacks
 from slackwater.spark.jvm.callbacks import accept_callbacks, called_by_jvm
-from slackwater.spark.session.classic_connect import java_class
+from slackwater.spark.session.jvm_objects import java_class
 
 pytestmark = [pytest.mark.spark, pytest.mark.classic]
 

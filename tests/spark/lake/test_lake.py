@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,9 +48,13 @@ def _commit(path: str, version: int) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_every_operation_works_on_a_managed_table(spark: SparkSession, lake: slackwater.Lake) -> None:
+@pytest.mark.parametrize("managed", ["managedCommit", "catalogManaged"])
+def test_every_operation_works_on_a_managed_table(
+    spark: SparkSession, lake: slackwater.Lake, tmp_path: Path, managed: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "slackwater")
     properties = {"delta.enableDeletionVectors": "true", "delta.enableChangeDataFeed": "true"}
-    table = lake.create_table("t", "id BIGINT, part INT", partition_by=["part"], properties=properties)
+    table = lake.create_table("t", "id BIGINT, part INT", ["part"], properties=properties, managed=managed)
     path = lake.location("t")
     _rows(spark, 1, 2, 3, 4).write.format("delta").mode("append").save(path)
     table.delete("id = 1")
@@ -67,6 +72,14 @@ def test_every_operation_works_on_a_managed_table(spark: SparkSession, lake: sla
     assert stamps == sorted(set(stamps))
     feed = spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 1).load(path)
     assert feed.where("_change_type = 'delete'").count() == 2
+    stream = spark.readStream.format("delta").option("skipChangeCommits", "true").load(path)
+    sink = stream.writeStream.format("delta").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    sink.trigger(availableNow=True).start(str(tmp_path / "copy")).awaitTermination()
+    assert _ids(spark.read.format("delta").load(str(tmp_path / "copy"))) == [4, 9, 20]
+    lines = [record.slackwater for record in caplog.records if hasattr(record, "slackwater")]
+    # One line for each commit; the commit of a stream through Connect is reported by the server.
+    own = [(each["version"], each["operation"]) for each in lines if each["table"] == path]
+    assert own == list(enumerate(reversed(operations)))
     assert lake.backfill("t") == 5
     assert [_commit(path, v)[0]["commitInfo"]["operation"] for v in (2, 4)] == ["DELETE", "MERGE"]
     assert _ids(table.toDF()) == [4, 9, 20]
@@ -90,6 +103,32 @@ def test_a_table_is_read_and_written_by_its_path_while_the_lake_is_open(spark: S
         assert _ids(spark.read.format("delta").load(path)) == [1]
         assert lake.backfill("t") == 1
     assert _ids(spark.read.format("delta").load(path)) == [1]
+
+
+def test_sql_makes_a_catalog_managed_table_which_nobody_reads_without_its_lake(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    with slackwater.Lake.open(tmp_path / "lake", spark=spark) as lake:
+        lake.attach(name="catalogs")
+        created = "TBLPROPERTIES ('delta.feature.catalogManaged' = 'supported')"
+        spark.sql(f"CREATE TABLE catalogs.t (id BIGINT) USING delta {created}")
+        spark.sql("INSERT INTO catalogs.t VALUES (1), (2)")
+        spark.sql("DELETE FROM catalogs.t WHERE id = 1")
+        assert _ids(spark.table("catalogs.t")) == [2]
+        path = lake.location("t")
+        assert "catalogManaged" in lake.table("t").detail().collect()[0].tableFeatures
+        lake.backfill("t")
+        lake.detach()
+    for call in (
+        lambda: spark.read.format("delta").load(path).collect(),
+        lambda: spark.sql(f"SELECT * FROM delta.`{path}`").collect(),
+        lambda: slackwater.DeltaTable.forPath(spark, path).toDF().collect(),
+        lambda: spark.range(1).write.format("delta").mode("append").save(path),
+        lambda: slackwater.DeltaTable.forPath(spark, path).delete("id = 2"),
+    ):
+        with pytest.raises(CommitOwnerRequired, match=r"Open its lake first"):
+            call()
+    assert slackwater.Snapshot.load(path, published_only=True).to_arrow().to_pylist() == [{"id": 2}]
 
 
 def test_a_table_is_adopted_with_its_rows_and_handed_back(
@@ -146,3 +185,26 @@ def test_without_spark_a_lake_has_snapshots(lake: slackwater.Lake, tmp_path: Pat
     assert isinstance(lake, LogLake)
     with pytest.raises(InvalidArgument, match="name"):
         lake.create_table("../t", "id BIGINT")
+
+
+def test_maintenance_merges_small_files_of_partitions_with_enough_of_them(
+    spark: SparkSession, lake: slackwater.Lake
+) -> None:
+    lake.create_table("t", "id BIGINT, part INT", ["part"])
+    lake.create_table("other", "id BIGINT")
+    for ids in ((0, 1), (3,), (6,)):
+        _rows(spark, *ids).coalesce(1).write.format("delta").mode("append").save(lake.location("t"))
+    expected = ("t", "optimize", "due", 3, "3 of 4 files become 1")
+    planned = lake.maintain(["t"], small_files=3).first()
+    assert planned is not None
+    assert (planned.table, planned.task, planned.state, planned.files, planned.detail) == expected
+    assert lake.snapshot("t").version == 3
+    states = {(row.table, row.task): row.state for row in lake.maintain(dry_run=False, small_files=3).collect()}
+    assert {key for key, state in states.items() if state != "not due"} == {("t", "optimize")}
+    assert states["t", "optimize"] == "done"
+    files = lake.snapshot("t").files(columns=["partitionValues"])["partitionValues"].to_pylist()
+    assert sorted(dict(each)["part"] for each in files) == ["0", "1"]
+    assert _ids(lake.table("t").toDF()) == [0, 1, 3, 6]
+    again = lake.maintain(["t"], tasks=["optimize"], small_files=3).first()
+    assert again is not None
+    assert again.state == "not due"

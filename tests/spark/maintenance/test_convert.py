@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import types as spark_types
@@ -185,3 +186,24 @@ def test_manifests_name_files_that_other_engines_read(spark: SparkSession, tmp_p
     assert [p.name for p in (path / "_symlink_format_manifest").glob("*/manifest")] == ["manifest"]
     with pytest.raises(errors.InvalidArgument, match="no manifests of mode"):
         table.generate("other")
+
+
+@pytest.mark.parametrize("way", ["auto", "arrow"])
+def test_variants_of_other_writers_read_as_before(
+    spark: SparkSession, tmp_path: Path, conf: Setting, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    conf("spark.slackwater.rows", way)
+    place = tmp_path / "t"
+    place.mkdir()
+    values = ["'x'::VARIANT", "{'a': 1, 'b': [1, 2.5]}::VARIANT", "[]::VARIANT", "5::VARIANT"]
+    selected = " UNION ALL ".join(f"SELECT {number} AS id, {value} AS v" for number, value in enumerate(values))
+    duckdb.sql(f"COPY ({selected}) TO '{place}/f.parquet'")
+    before = rows(spark.read.parquet(str(place)).selectExpr("id", "typeof(v)", "to_json(v)"))
+    monkeypatch.setattr(service, "_MANY", 1)
+    table = _convert(spark, place)
+    assert table.toDF().dtypes == [("id", "int"), ("v", "variant")]
+    assert rows(table.toDF().selectExpr("id", "typeof(v)", "to_json(v)")) == before
+    assert rows(table.toDF().selectExpr("v:a::int").where("id = 1")) == [(1,)]
+    assert "variantShredding" in (Snapshot.load(str(place)).protocol.reader_features or ())
+    spark.sql(f"UPDATE delta.`{place}` SET v = parse_json('7') WHERE id = 3")
+    assert rows(table.toDF().selectExpr("to_json(v)").where("id = 3")) == [("7",)]

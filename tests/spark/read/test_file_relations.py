@@ -16,7 +16,7 @@ from slackwater import DeltaTable, errors
 from slackwater.spark.hadoop.prelisted_relation import KnownFile, relation_over
 from slackwater.spark.read.file_relations import is_hidden
 from slackwater.spark.read.load import load
-from slackwater.spark.session.classic_connect import frame_of_relation, listed_urls, relation_of
+from slackwater.spark.session.frames import frame_of_relation, listed_urls, relation_of
 from slackwater.spark.writer.save import save
 from tests.spark.tables import write_table
 

@@ -93,11 +93,12 @@ def test_a_table_that_exists_and_one_that_is_missing_are_told_by_name(spark: Spa
 def test_what_is_no_table_is_told_as_what_it_is_by_all_who_read_it(spark: SparkSession, tmp_path: Path) -> None:
     empty, plain, lake = (str(tmp_path / name) for name in ("empty", "plain", "lake"))
     spark.range(2).write.parquet(plain)
-    slackwater.Lake.open(lake, spark=spark).close()
+    with slackwater.Lake.open(lake, spark=spark) as opened:
+        opened.create_table("orders", "id INT")
     told = {
         empty: "its _delta_log directory is missing or holds no commit",
         plain: "it holds plain Parquet files",
-        lake: "it is a lake of tables",
+        lake: "it is a lake with the tables orders. Open it with Lake.open",
     }
     readers: list[Callable[[str], Any]] = [
         lambda place: DeltaTable.forPath(spark, place),

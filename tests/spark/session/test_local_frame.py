@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark_types
 
 from slackwater import DeltaTable, Lake
-from slackwater.spark.session.classic_connect import empty_frame
+from slackwater.spark.session.frames import empty_frame
 from slackwater.spark.session.local_frame import local_frame, result_frame
 from tests.html.well_formed import words
 from tests.spark.written import read, save

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from slackwater import DeltaTable
-from slackwater.spark.session.identifiers import plan_in_words
+from slackwater.spark.session.plan_text import plan_in_words
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

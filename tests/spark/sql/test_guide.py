@@ -19,7 +19,7 @@ def test_the_lines_of_the_guide(spark: SparkSession, db: str, tmp_path: Path) ->
     names: dict[str, Any] = {"spark": spark}
     spark.catalog.dropTempView("news")
     for block in blocks(GUIDE):
-        run(block, names, {"/data/": f"{tmp_path}/"} if "/data/" in block else {})
+        run(block, names, {"work/": f"{tmp_path}/"} if "work/" in block else {})
     spark.catalog.dropTempView("news")
     stock, orders = (names["lake"].table(name).toDF().collect() for name in ("stock", "orders"))
     assert [(row.sku, row.qty) for row in stock] == [("A1", 9)]

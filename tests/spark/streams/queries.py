@@ -62,9 +62,9 @@ def failure(query: Any) -> str:
 
 
 def batches(path: str) -> list[tuple[str, int]]:
-    """The query and the number of each batch that the log knows, in the order of its commits."""
+    """Return the query and the number of each batch in the published commits, in their order."""
     found: list[tuple[str, int]] = []
-    for version in range(Snapshot.load(path).version + 1):
+    for version in range(Snapshot.load(path, published_only=True).version + 1):
         found += [(txn["appId"], txn["version"]) for txn in actions(path, version, "txn")]
     return found
 

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.classic]
 
 GUIDE = "docs/guides/streaming.md"
 DDL = "day DATE, carrier STRING, delay INT"
-_FIRST = ("/data/flights_of_aa", "create_table", 'create_table("board"')
+_FIRST = ("work/flights_of_aa", "create_table", 'create_table("board"')
 
 
 def test_the_lines_that_read_and_land_in_several_tables(spark: SparkSession, tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ def test_the_lines_that_read_and_land_in_several_tables(spark: SparkSession, tmp
     names: dict[str, Any] = {"spark": spark, "slackwater": slackwater, "F": F, "flights": flights}
     for first in _FIRST:
         (block,) = [b for b in blocks(GUIDE) if first in b and (first != "create_table" or "board" not in b)]
-        run(block, names, {"/data/": f"{tmp_path}/"})
+        run(block, names, {"work/": f"{tmp_path}/"})
     try:
         assert rows(read(spark, tmp_path / "flights_of_aa")) == [(day, 2)]
         lake = names["lake"]

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.streams.queries import drop
 from tests.spark.written import read, rows
 from tests.stores.documents import blocks, run
 
@@ -21,14 +18,11 @@ GUIDE = "docs/guides/streaming.md"
 
 def test_the_lines_that_write(spark: SparkSession, tmp_path: Path) -> None:
     spark.sql("DROP TABLE IF EXISTS flights_by_carrier")
-    (tmp_path / "incoming").mkdir()
-    day = dt.date(2026, 11, 23)
-    drop(tmp_path / "incoming", day=[day] * 3, carrier=["XX", "AA", "XX"], delay=pa.array([1, 2, 3], pa.int32()))
-    names: dict[str, Any] = {"spark": spark}
+    names: dict[str, Any] = {}
     writing = [block for block in blocks(GUIDE) if "writeStream" in block and "readStream.format" not in block]
     try:
-        for block in writing:
-            run(block, names, {"/data/": f"{tmp_path}/"})
+        for block in (blocks(GUIDE)[0], *writing):
+            run(block, names, {"work/": f"{tmp_path}/"})
         assert names["query"].exception() is None
         assert read(spark, tmp_path / "flights").count() == 3
         assert rows(spark.table("flights_by_carrier")) == [("AA", 1), ("XX", 2)]

@@ -34,11 +34,11 @@ def test_the_lines_that_watch(spark: SparkSession, tmp_path: Path) -> None:
     flights = spark.range(3).coalesce(1).write.format("delta")
     flights.save(f"{tmp_path}/flights")
     names: dict[str, Any] = {"spark": spark, "slackwater": slackwater}
-    run(block("lastProgress"), names, {"/data/": f"{tmp_path}/"})
+    run(block("lastProgress"), names, {"work/": f"{tmp_path}/"})
     assert (names["source"].numInputRows, names["newest"] - names["read"]) == (3, 0)
     assert names["read"] == 1
     flights.mode("append").save(f"{tmp_path}/flights")
-    program, *arguments = shlex.split(block("stream-state", "console").replace("/data/", f"{tmp_path}/"))
+    program, *arguments = shlex.split(block("stream-state", "console").replace("work/", f"{tmp_path}/"))
     assert program == "slackwater"
     found = document(*arguments)
     (source,) = found["sources"]
@@ -47,7 +47,7 @@ def test_the_lines_that_watch(spark: SparkSession, tmp_path: Path) -> None:
     assert [(sink["batchId"], sink["state"]) for sink in found["sinks"]] == [(0, "in step")]
     if is_connect(spark):
         return
-    run(block("slackwater.watch("), names, {"/data/": f"{tmp_path}/"})
+    run(block("slackwater.watch("), names, {"work/": f"{tmp_path}/"})
     until = time.monotonic() + 60
     # Spark tells it when the query has gone on, or ended.
     while not names["measured"]:
@@ -65,7 +65,7 @@ def test_the_lines_that_chain_streams(spark: SparkSession, tmp_path: Path) -> No
 
     def arrive(days: list[dt.date], carriers: list[str], delays: list[int]) -> None:
         drop(tmp_path / "incoming", day=days, carrier=carriers, delay=pa.array(delays, pa.int32()))
-        run(block("def merge"), {"spark": spark}, {"/data/": f"{tmp_path}/"})
+        run(block("def merge"), {"spark": spark}, {"work/": f"{tmp_path}/"})
 
     arrive([first, first, second], ["XX", "XX", "AA"], [1, 5, 3])
     arrive([first, second], ["XX", "BB"], [7, 2])

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import slackwater
+from slackwater.html.number_format import counted, short_bytes
 from tests.html.well_formed import words
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
@@ -38,14 +39,17 @@ def test_a_table_is_its_newest_version_with_the_last_commits(
     assert "version 1 rows 2 files" in shown
     assert "DELETE −2" in shown
     assert "WRITE +4" in shown
-    assert repr(table) == f"<DeltaTable {place}>"
-    assert repr(table.alias("t")) == f"<DeltaTable {place} AS t>"
+    sizes = slackwater.Snapshot.load(place).files()["size"].to_pylist()
+    brief = f"version 1, 1 column, {counted(len(sizes), 'file')}, {short_bytes(sum(sizes))}"
+    assert repr(table) == f"<DeltaTable {place}: {brief}>"
+    assert repr(table.alias("t")) == f"<DeltaTable {place}: {brief} AS t>"
 
 
 def test_a_table_that_is_gone_says_so(spark: SparkSession, tmp_path: Path) -> None:
     spark.range(1).write.format("delta").save(str(tmp_path / "t"))
     table = slackwater.DeltaTable.forPath(spark, str(tmp_path / "t"))
     shutil.rmtree(tmp_path / "t")
+    assert repr(table) == f"<DeltaTable {tmp_path / 't'}>"
     assert "TableNotFound" in _words(table)
     assert repr(table)
 
@@ -65,7 +69,7 @@ def test_tables_of_a_lake_are_told_as_they_are_seen(spark: SparkSession, tmp_pat
         assert repr(past) == "<TimeSliceTable stock: version 1>"
         assert "TimeSliceTable stock as it was" in _words(past)
         assert "stock 2" in _words(lake)
-        assert repr(lake) == f"<Lake {tmp_path / 'lake'}>"
+        assert repr(lake) == f"<Lake {tmp_path / 'lake'}: 1 table>"
         history = stock.system_time()
         assert "changes(key)" in _words(history)
         assert "not yet" not in _words(history)

@@ -46,7 +46,7 @@ def lake(tmp_path: Path) -> Iterator[LogLake]:
 @pytest.fixture
 def table(lake: LogLake) -> Snapshot:
     """Version 0 of a table of the lake."""
-    return lake.create_log("t", ID).snapshot
+    return lake._create_log("t", ID).snapshot
 
 
 def begin(snapshot: Snapshot) -> TableTransaction:
@@ -97,7 +97,7 @@ def test_appends_of_files_whose_names_may_not_be_new_are_checked_against_the_win
 
 
 def test_row_ids_that_the_owner_moved_are_those_of_the_snapshot(lake: LogLake) -> None:
-    table = lake.create_log("tracked", ID, properties={"delta.enableRowTracking": "true"}).snapshot
+    table = lake._create_log("tracked", ID, properties={"delta.enableRowTracking": "true"}).snapshot
     for number in range(3):
         done = append(table, f"f{number}")
     read = Snapshot.open(table.store)

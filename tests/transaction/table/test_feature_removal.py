@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from slackwater.errors import (
+    ConcurrentAppendException,
     InvalidArgument,
     OperationNotAllowed,
     ProtocolChangedException,
@@ -414,16 +415,87 @@ def _widened(nested: bool = False) -> Snapshot:
     return Snapshot.open(created.store)
 
 
+def _with_file(snapshot: Snapshot, name: str, kind: pa.DataType, nested: bool = False, **more: Any) -> Snapshot:
+    """The next version, with a file whose widened column is of the type `kind`."""
+    columns = {"s": pa.struct([("n", kind)])} if nested else {"id": kind}
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.schema(list(columns.items())).empty_table(), sink)
+    snapshot.store.put_if_absent(name, sink.getvalue().to_pybytes())
+    newest = Snapshot.open(snapshot.store)
+    info = {"commitInfo": {"timestamp": snapshot.timestamp_ms, **more}}
+    put_commit(snapshot.store, newest.version + 1, info, add(name).to_json())
+    return Snapshot.open(snapshot.store)
+
+
+def _rewritten(snapshot: Snapshot, files: pa.Table) -> Snapshot:
+    """What the rewrite of a file commits."""
+    wide = _with_file(snapshot, f"wide-of-{files['path'][0].as_py()}", pa.int64())
+    gone = removes(wide, *files["path"].to_pylist(), data_change=False)
+    put_commit(
+        wide.store, wide.version + 1, {"commitInfo": {"timestamp": wide.timestamp_ms}}, *(r.to_json() for r in gone)
+    )
+    return Snapshot.open(wide.store)
+
+
 @pytest.mark.parametrize("nested", [False, True])
-def test_widened_columns_keep_the_feature_while_files_may_be_narrow(nested: bool) -> None:
-    widened = _widened(nested)
-    put_commit(widened.store, 2, {"commitInfo": {"timestamp": widened.timestamp_ms}}, add("narrow").to_json())
-    before = Snapshot.open(widened.store)
+def test_widened_columns_keep_the_feature_while_files_have_earlier_types(nested: bool) -> None:
+    before = _with_file(_widened(nested), "narrow", pa.int32(), nested)
     files = log_files(before.store)
     column = "s.n" if nested else "id"
-    with pytest.raises(OperationNotAllowed, match=rf"values of column {column} in a narrower type"):
+    with pytest.raises(OperationNotAllowed, match=rf"1 files still hold values of earlier types, of column {column} "):
         drop(before, "typeWidening", truncate_history=True, clock_ms=_later(before, 2))
     assert log_files(before.store) == files
+
+
+@pytest.mark.parametrize("name", ["typeWidening", "typeWidening-preview"])
+def test_files_of_the_current_types_need_no_rewrite(name: str) -> None:
+    after = drop(_with_file(_widened(), "wide", pa.int64()), name).snapshot
+    assert set(after.protocol.writer_features or ()) == {"appendOnly", "checkpointProtection", "invariants"}
+    assert "typeChanges" not in after.metadata.schema_string
+    assert live(after.store) == ["wide"]
+
+
+def test_files_of_earlier_types_are_rewritten_first() -> None:
+    before = _with_file(_with_file(_widened(), "wide", pa.int64()), "narrow", pa.int32())
+    given: list[list[str]] = []
+
+    def rewrite(files: pa.Table) -> Snapshot:
+        given.append(files["path"].to_pylist())
+        return _rewritten(before, files)
+
+    after = drop(before, "typeWidening", rewrite=rewrite).snapshot
+    assert given == [["narrow"]]
+    assert "typeChanges" not in after.metadata.schema_string
+    assert live(after.store) == ["wide", "wide-of-narrow"]
+
+
+def test_files_of_earlier_types_that_come_during_the_rewrite_are_rewritten_too() -> None:
+    before = _with_file(_widened(), "narrow-1", pa.int32())
+    given: list[list[str]] = []
+
+    def rewrite(files: pa.Table) -> Snapshot:
+        given.append(files["path"].to_pylist())
+        after = _rewritten(before, files)
+        return _with_file(after, "narrow-2", pa.int32()) if len(given) == 1 else after
+
+    after = drop(before, "typeWidening", rewrite=rewrite).snapshot
+    assert given == [["narrow-1"], ["narrow-2"]]
+    assert live(after.store) == ["wide-of-narrow-1", "wide-of-narrow-2"]
+
+
+def test_type_history_stays_if_a_concurrent_restore_adds_files_again() -> None:
+    """RESTORE may add files of earlier types, and its commit is no blind append."""
+    before = _with_file(_widened(), "wide", pa.int64())
+
+    def restores(operation: str, path: str) -> None:
+        if operation == "put_if_absent" and path.endswith("3.json") and "restored" not in live(store):
+            _with_file(before, "restored", pa.int32(), operation="RESTORE", isBlindAppend=False)
+
+    store = before.store
+    stepped = Snapshot.open(StepStore(store, restores))
+    with pytest.raises(ConcurrentAppendException):
+        drop(stepped, "typeWidening")
+    assert "typeChanges" in Snapshot.open(store).metadata.schema_string
 
 
 def test_widened_columns_keep_no_other_feature() -> None:

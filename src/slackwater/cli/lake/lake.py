@@ -8,6 +8,7 @@ from slackwater.cli.lake.activity import locks_command, transactions_command
 from slackwater.cli.lake.backup_recover import backup_command, recover_command
 from slackwater.cli.lake.create import create_command
 from slackwater.cli.lake.history_commands import as_of_command, history_command
+from slackwater.cli.lake.maintain import maintain_command
 
 lake_app = Commands(
     cls=HelpGroup,
@@ -31,8 +32,10 @@ lake_app.command(name="locks", rich_help_panel=_INSPECT)(locks_command)
 lake_app.command(name="create", rich_help_panel=_CHANGE)(create_command)
 lake_app.command(rich_help_panel=_CHANGE)(tables.adopt)
 lake_app.command(rich_help_panel=_CHANGE)(tables.rename)
+lake_app.command(rich_help_panel=_CHANGE)(tables.migrate)
 lake_app.command(rich_help_panel=_CHANGE)(tables.drop)
 lake_app.command(rich_help_panel=_CHANGE)(tables.release)
+lake_app.command(name="maintain", rich_help_panel=_CHANGE)(maintain_command)
 lake_app.command(rich_help_panel=_REPAIR)(tables.backfill)
 lake_app.command(rich_help_panel=_REPAIR)(tables.repair)
 lake_app.command(name="backup", rich_help_panel=_REPAIR)(backup_command)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from slackwater.cli.common.shared_arguments import storage_options
-from slackwater.errors import TableNotFound
+from slackwater.errors import InvalidArgument, TableNotFound
 from slackwater.storage.location import LOCAL, parse_location
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def opened(
     storage_option: list[str] | None,
     timeout_s: float = _LOOK_S,
 ) -> Iterator[LogLake]:
-    """Open the lake at `path`, a directory, a URL, or the address of its served owner.
+    """Open the lake at `path`, a directory, a URL, the address of its served owner, or of a Unity Catalog (`uc:`).
 
     `timeout_s` is passed to `LogLake.connect`. The default is short, because a read should not wait long for an absent
     server. Raises TableNotFound if the lake does not exist, and the errors of `LogLake.open` and `LogLake.connect`.
@@ -73,6 +74,15 @@ def opened(
     from slackwater.owner.embedded import EmbeddedOwner
 
     options = storage_options(storage_option)
+    if path.startswith("uc:"):
+        catalog = os.environ.get("SLACKWATER_CATALOG")
+        if not catalog:
+            raise InvalidArgument("a Unity Catalog needs the name of its catalog. Set SLACKWATER_CATALOG")
+        with LogLake.connect(path, token, options, timeout_s, ca_file=ca_file, catalog=catalog) as lake:
+            # A table of another catalog is found by path after it was looked up.
+            lake.tables()
+            yield lake
+        return
     if path.lower().startswith(("http://", "https://")):
         with LogLake.connect(path, token, options, timeout_s, ca_file=ca_file) as lake:
             yield lake
@@ -81,6 +91,13 @@ def opened(
     owner = EmbeddedOwner.open(path, database, options, when_new=lambda: refuse_new(path, options))
     with LogLake(owner, owner.root_url, options) as lake:
         yield lake
+
+
+def lake_settings() -> tuple[str | None, str | None, str | None, list[str] | None]:
+    """Return the database, token, file of certificates and storage options that the environment has for a lake."""
+    names = ("SLACKWATER_DATABASE", "SLACKWATER_TOKEN", "SSL_CERT_FILE")
+    database, token, ca_file = (os.environ.get(name) or None for name in names)
+    return database, token, ca_file, None
 
 
 def require_lake(root: str, database: str | None = None) -> None:

@@ -34,6 +34,7 @@ from slackwater.cli.lake.lake_argument import (
     opened,
 )
 from slackwater.html.number_format import format_bytes
+from slackwater.protocol.features.managed_commits import CATALOG_MANAGED
 
 if TYPE_CHECKING:
     from slackwater.owner.api.commits import ManagedTable
@@ -198,6 +199,34 @@ def rename(
     with opened(path, database, token, ca_file, storage_option, WORK_S) as lake:
         lake.rename_table(name, to)
     print_done(form, {"table": to, "before": name}, lambda: print_note(f"{name} is {to} now"))
+
+
+def migrate(
+    path: LakePath,
+    name: TableName,
+    to: Annotated[
+        str, typer.Option("--to", metavar="FEATURE", help="Feature of the commits: catalogManaged or managedCommit.")
+    ] = CATALOG_MANAGED.feature,
+    database: DatabaseUrl = None,
+    token: Token = None,
+    ca_file: CaFile = None,
+    storage_option: StorageOption = None,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+) -> None:
+    """Migrate a table to another feature for its commits.
+
+    The table is released and adopted: two commits. With catalogManaged, readers need the lake too.
+
+    Examples:
+        slackwater lake migrate /data/lake flights
+        slackwater lake migrate /data/lake flights --to managedCommit
+    """
+    form = form_of(as_json, as_csv)
+    with opened(path, database, token, ca_file, storage_option, WORK_S) as lake:
+        is_changed = lake.migrate(name, to)
+    state = "has" if is_changed else "already has"
+    print_done(form, {"table": name, "feature": to, "changed": is_changed}, lambda: print_note(f"{name} {state} {to}"))
 
 
 def drop(

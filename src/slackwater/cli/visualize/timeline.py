@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slackwater.cli.common.render import Form, print_done
+from slackwater.cli.common.render import Form, print_done, print_human, print_note, table
 from slackwater.cli.common.shared_arguments import (
     AsCsv,
     AsJson,
@@ -20,12 +20,14 @@ from slackwater.cli.common.shared_arguments import (
 )
 from slackwater.cli.lake.lake_argument import CaFile, DatabaseUrl, Token, opened
 from slackwater.cli.visualize.output_file import OutFile, kind_of_file, write
+from slackwater.owner.api.timestamp_range import at_ms
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.location import LOCAL, parse_location
 
 if TYPE_CHECKING:
     from slackwater.visualization.timeline import Timeline, TimeWindow
 
+_MOST_LINES = 50
 _FILES = ("html", "svg", "png")
 _OF_A_COMMIT = tuple(
     "timestamp transactionId table version operation userName userMetadata rowsAdded rowsUpdated rowsRemoved "
@@ -57,32 +59,54 @@ def timeline_command(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """Draw a timeline of the commits still in the log.
+    """Draw a timeline of the commits still in the log, or print the newest 50 without --out.
 
     For a lake, each table is a lane, and a transaction over several tables is a line across its lanes. A page (.html)
     has a slider for the state at an instant. .svg and .png contain only the picture. --csv has a row for each commit.
 
     Examples:
+        slackwater timeline /data/flights
         slackwater timeline /data/flights --out /data/flights.html
     """
     form = form_of(as_json, as_csv)
     # Import lakes for this command only.
     from slackwater.visualization.timeline import TimeWindow
 
-    if out is None and form is Form.HUMAN:
-        raise typer.BadParameter(
-            "the output is missing. Use --out timeline.html, or --json, or --csv", param_hint="--out"
-        )
+    is_text = out is None and form is Form.HUMAN
     kind = None if out is None else kind_of_file(out, _FILES)
-    window = TimeWindow(moment_ms(since, "--since"), moment_ms(until, "--until"), limit)
+    most = limit or (_MOST_LINES if is_text else None)
+    window = TimeWindow(moment_ms(since, "--since"), moment_ms(until, "--until"), most)
     found = _timeline(path, window, database, token, ca_file, storage_option)
     if out is not None:
         write(out, _drawn(found, kind))
-    if form is not Form.HUMAN:
+    if is_text:
+        _print(found)
+    elif form is not Form.HUMAN:
         record = found.record()
         print_done(
             form, record, rows=[row for deed in record["transactions"] for row in _rows(deed)], columns=_OF_A_COMMIT
         )
+
+
+def _print(found: Timeline) -> None:
+    """Print one line for each commit, newest first. The lines of a transaction have one timestamp."""
+    from slackwater.visualization.commit_columns import files_of, rows_of
+    from slackwater.visualization.commit_text import change, lane_marks
+
+    headers = ["timestamp (UTC)", "table", "version", "operation", "rows", "files", "by", "noted"]
+    lanes, rows = len(found.lanes), []
+    for deed in reversed(found.deeds):
+        for number, mark in enumerate(deed.marks):
+            head = [at_ms(deed.at_ms), lane_marks(deed, lanes)] if not number else [None, " ".join("│" * lanes)]
+            done = [mark.version, mark.operation, change(rows_of([mark])), change(files_of([mark]))]
+            rows.append([*head, found.lanes[mark.lane], *done, mark.user, mark.note])
+    names = [headers[0], "", *headers[1:]]
+    # One table needs no lanes. A column without values is left out.
+    columns = [at for at in range(len(names)) if any(row[at] for row in rows) and (at != 1 or lanes > 1)]
+    shown = [[row[at] for at in columns] for row in rows]
+    print_human(table([names[at] for at in columns], shown, right=("version",)))
+    if found.has_more:
+        print_note("there are more commits: --limit, --since and --until choose them")
 
 
 def _rows(deed: Mapping[str, Any]) -> list[dict[str, Any]]:

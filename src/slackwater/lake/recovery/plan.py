@@ -23,7 +23,7 @@ Versions = dict[int, list["Candidate"]]
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A staged commit of a version not yet backfilled. `attempt` is the UUID in the file name.
+    """A staged commit of a version not yet backfilled. `attempt` is the same for all files of one attempt.
 
     `table_ids` are the tables of a transaction over several tables. `missing` is an added but missing file, '' for
     none.

@@ -8,24 +8,19 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from slackwater.errors import CorruptLog, ObjectNotFound, SlackwaterError
 from slackwater.lake.recovery.plan import Candidate
 from slackwater.log.files.segment import load_segment
 from slackwater.log.replay import replay
+from slackwater.owner.api.staged_files import staged_files
 from slackwater.owner.state.commit_content import TRANSACTION_TABLES
 from slackwater.protocol.actions.actions import parse_actions
-from slackwater.protocol.actions.file_names import (
-    COMMITS_DIRECTORY,
-    LOG,
-    LogFileKind,
-    commit_path,
-    parse_log_file,
-    staged_path,
-)
+from slackwater.protocol.actions.file_names import LOG, LogFile, commit_path
 from slackwater.protocol.actions.paths import is_absolute
+from slackwater.protocol.actions.transaction_groups import TransactionGroup
 from slackwater.protocol.features.managed_commits import OWNER_NAME, CommitOwnerConfig, ownership
 from slackwater.storage.location import LOCAL, Location, parse_location
 from slackwater.storage.path_guard import named_place
@@ -84,25 +79,34 @@ def found_table(store: ObjectStore) -> FoundTable:
 def candidates(table: FoundTable) -> list[Candidate]:
     """Return the staged commits after the backfilled version, by version and name. Raises StorageError."""
     found = []
-    for meta in table.store.list_from(staged_path("").rstrip("/")):
-        name = PurePosixPath(meta.path).name
-        file = parse_log_file(f"{COMMITS_DIRECTORY}/{name}")
-        if file is None or file.kind is not LogFileKind.STAGED_COMMIT or file.version <= table.version:
-            continue
+    for staged in staged_files(table.store, table.version + 1):
+        path, file = staged.meta.path, staged.file
         try:
-            actions = parse_actions(table.store.read(meta.path), f"{table.store.root_url}/{meta.path}")
+            actions = parse_actions(table.store.read(path), f"{table.store.root_url}/{path}")
             info = _info(actions)
             timestamp_ms, txn_id = int(info["inCommitTimestamp"]), str(info["txnId"])
+            attempt, table_ids = _attempt(file, info, TransactionGroup.among(actions, path))
         except (SlackwaterError, KeyError, TypeError, ValueError):
             # Owners stage complete files, so an unreadable file is not a staged commit.
             continue
         found.append(
             Candidate(
-                table.table_id, file.version, name, str(file.uuid), txn_id, timestamp_ms,
-                tuple(info.get(TRANSACTION_TABLES) or ()), _missing(table.store, actions),
+                table.table_id, file.version, staged.file_name, attempt, txn_id, timestamp_ms, table_ids,
+                _missing(table.store, actions),
             )
         )  # fmt: skip
     return sorted(found, key=lambda c: (c.version, c.file_name))
+
+
+def _attempt(file: LogFile, info: Mapping[str, Any], group: TransactionGroup | None) -> tuple[str, tuple[str, ...]]:
+    """Return the identity that the files of one attempt share, and the tables of its transaction if there are several.
+
+    An owner uses one UUID for all files of an attempt. A client that stages a group itself uses one for each.
+    """
+    written = info.get(TRANSACTION_TABLES)
+    if written or group is None:
+        return str(file.uuid), tuple(written or ())
+    return f"{group} {info['inCommitTimestamp']}", tuple(group.versions)
 
 
 def backfilled_since(table: FoundTable, timestamp_ms: int) -> dict[str, int]:

@@ -1,6 +1,7 @@
 """The log of a table with a commit owner: backfilled commits from a listing, and later ratified commits from the owner.
 
-Source: managed-commits.md "Reading managed-commit tables", "Getting Un-backfilled Commits from Commit Owner".
+Source: managed-commits.md "Reading managed-commit tables", "Getting Un-backfilled Commits from Commit Owner";
+PROTOCOL.md "Reading Catalog-managed Tables".
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slackwater.errors import CorruptTable, MissingCommit, ObjectNotFound, UnratifiedCommit
+from slackwater.errors import CommitOwnerRequired, CorruptTable, MissingCommit, ObjectNotFound, UnratifiedCommit
 from slackwater.log.files.segment import CommitFile, LogListing, list_log
-from slackwater.owner.api.owner_registry import OwnedTable, find_owner
+from slackwater.owner.api.owner_registry import OwnedTable, find_owner, registered_location
 from slackwater.owner.api.unratified_commits import explained
-from slackwater.protocol.actions.file_names import COMMITS_DIRECTORY, LOG, commit_name
-from slackwater.protocol.features.managed_commits import ownership
+from slackwater.protocol.actions.file_names import LOG, commit_name, staged_path
+from slackwater.protocol.features.managed_commits import OWNER_NAME, ownership
 from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.storage.location import LOCAL, parse_location
 from slackwater.storage.store import ObjectStore
@@ -61,9 +62,32 @@ def owner_of(store: ObjectStore, configuration: TableConfiguration) -> OwnedTabl
         # An invalid state only blocks writers, so reads continue without an owner.
         return None
     owned = None if found is None else find_owner(found)
-    if owned is None or (store.local_root is not None and _is_copy(owned, Path(store.local_root))):
+    if owned is None:
         return None
-    return owned
+    if store.local_root is not None:
+        return None if _is_copy(owned, Path(store.local_root)) else owned
+    registered = registered_location(owned)
+    return None if registered is not None and not _is_same_place(registered, store.root_url) else owned
+
+
+def catalog_required(where: str, configuration: TableConfiguration) -> CommitOwnerRequired:
+    """Return the error for the table `where`, if its latest version is known only to its catalog.
+
+    Source: PROTOCOL.md "Reading Catalog-managed Tables".
+    """
+    found = None
+    with suppress(CorruptTable):
+        found = ownership(configuration, where)
+    how = (
+        "Open its lake first, with Lake.open or Lake.connect, in this process (in a terminal: slackwater --lake LAKE)"
+        if found is not None and found.name == OWNER_NAME
+        else "Connect to its catalog first, with Lake.connect('uc:https://…', catalog=…), and look the table up by name"
+    )
+    owner = "its catalog" if found is None else found.description
+    return CommitOwnerRequired(
+        f"{where} has the table feature catalogManaged: only {owner} knows its latest version. {how}. "
+        "Snapshot.load(path, published_only=True) reads the versions published in its log"
+    )
 
 
 def read_commits(store: ObjectStore, files: Sequence[CommitFile]) -> list[bytes]:
@@ -82,7 +106,7 @@ def commit_file(commit: Commit) -> CommitFile:
     if not commit.file_name:
         path = f"{LOG}/{commit_name(commit.version)}"
         return CommitFile(commit.version, commit.version, path, commit.timestamp_ms, commit.size_bytes, commit.data)
-    path = f"{LOG}/{COMMITS_DIRECTORY}/{commit.file_name}"
+    path = staged_path(commit.file_name)
     return CommitFile(commit.version, commit.version, path, commit.timestamp_ms, commit.size_bytes, commit.data)
 
 
@@ -101,13 +125,24 @@ def _is_copy(owned: OwnedTable, root: Path) -> bool:
 
     A copied table still names the owner of its original.
     """
-    for table in owned.owner.tables():
-        place = parse_location(table.location)
-        if table.table_id == owned.table_id and place.scheme == LOCAL:
+    registered = registered_location(owned)
+    locations = (
+        [table.location for table in owned.owner.tables() if table.table_id == owned.table_id]
+        if registered is None
+        else [registered]
+    )
+    for place in map(parse_location, locations):
+        if place.scheme == LOCAL:
             # If the directory does not exist here, the owner may be on another machine.
             with suppress(OSError):
                 return not root.samefile(f"/{place.key}")
     return False
+
+
+def _is_same_place(registered: str, root_url: str) -> bool:
+    """Return whether two URLs in object stores are one place. The scheme does not matter: s3 and s3a are one."""
+    one, other = parse_location(registered), parse_location(root_url)
+    return (one.authority, one.key) == (other.authority, other.key)
 
 
 def _merged(

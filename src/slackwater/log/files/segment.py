@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
+from pathlib import Path
+from urllib.parse import unquote
 
 from slackwater.errors import MissingCommit, StorageError, TableNotFound, VersionNotFound
 from slackwater.log.files.last_checkpoint import LastCheckpoint, read_last_checkpoint
 from slackwater.protocol.actions.file_names import (
-    COMMITS_DIRECTORY,
     LOG,
+    STAGED_DIRECTORIES,
     LogFile,
     LogFileKind,
     parse_log_file,
@@ -25,6 +27,9 @@ from slackwater.storage.store import ObjectMeta, ObjectStore
 
 LAKE_DATABASE = "_slackwater/owner.db"
 """Path of the SQLite database of a lake in a local directory, relative to its root."""
+_NO_COMMIT = f"its {LOG} directory is missing or holds no commit"
+_MOST_TABLES = 10
+_STAGED = tuple(f"{LOG}/{directory}/" for directory in STAGED_DIRECTORIES)
 _NAMED_GAPS = 5
 _MOST_LISTINGS = 10
 
@@ -71,7 +76,7 @@ class CommitFile:
     @property
     def is_staged(self) -> bool:
         """True if the owner ratified this commit but had not backfilled it at the time of the listing."""
-        return self.path.startswith(f"{LOG}/{COMMITS_DIRECTORY}/")
+        return self.path.startswith(_STAGED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,14 +180,43 @@ def _what_is_there(store: ObjectStore) -> str:
     except StorageError:
         names, is_lake = [], False
     if is_lake:
-        return "it is a lake of tables. Open it with Lake.open, or name the directory of one of its tables"
+        return _lake(store)
+    partition = _partition(store)
+    if partition is not None:
+        return partition
     plain = next((name for name in names if name.endswith(".parquet") and not name.startswith(("_", "."))), None)
     if plain is not None:
         return (
             f"it holds plain Parquet files ({plain}). Read them with format parquet, or make them a table with "
-            "DeltaTable.convertToDelta"
+            "DeltaTable.convertToDelta or `slackwater convert`"
         )
-    return f"its {LOG} directory is missing or holds no commit"
+    return _NO_COMMIT
+
+
+def _lake(store: ObjectStore) -> str:
+    found = sorted(path.parent.name for path in Path(store.local_root or "").glob(f"*/{LOG}"))
+    names = ", ".join([*islice(found, _MOST_TABLES), *(["…"] if len(found) > _MOST_TABLES else [])])
+    # Tables with a location of their own are not below the root.
+    tables = f"with the tables {names}" if names else "of tables"
+    return f"it is a lake {tables}. Open it with Lake.open, or name the directory of one of its tables"
+
+
+def _partition(store: ObjectStore) -> str | None:
+    """Return the message for a partition's directory of a table on a local disk, None for other directories."""
+    place = Path(store.local_root or "")
+    parts: list[str] = []
+    while "=" in place.name:
+        parts.insert(0, place.name)
+        place = place.parent
+    if not parts or not (place / LOG).is_dir():
+        return None
+    columns = " AND ".join(map(_condition, parts))
+    return f'it is a partition of the table {place}. Name the table, and choose the rows with where="{columns}"'
+
+
+def _condition(directory: str) -> str:
+    name, _, value = unquote(directory).partition("=")
+    return f"{name} IS NULL" if value == "__HIVE_DEFAULT_PARTITION__" else f"{name} = '{value}'"
 
 
 def segment_of(
@@ -191,7 +225,7 @@ def segment_of(
     """Return the segment of `version` (newest if None) from the files in `listing`. Raises as `load_segment` does."""
     latest = listing.latest_version
     if latest is None:
-        raise TableNotFound(f"{where} is not a Delta table: its {LOG} directory is missing or holds no commit")
+        raise TableNotFound(f"{where} is not a Delta table: {_NO_COMMIT}")
     target = latest if version is None else version
     if target > latest:
         raise VersionNotFound(f"{where} has no version {target}: its newest version is {latest}")

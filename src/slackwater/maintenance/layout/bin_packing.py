@@ -7,9 +7,11 @@ Source: delta-spark's OPTIMIZE; delta-protocol.md "Add File and Remove File" (ta
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -44,6 +46,11 @@ class Bin:
     packed_bytes: int
 
     @property
+    def partition(self) -> str:
+        """The partition values as a JSON text with sorted keys."""
+        return orjson.dumps(dict(self.partition_values), option=orjson.OPT_SORT_KEYS).decode()
+
+    @property
     def has_vectors(self) -> bool:
         """Return whether any file has a deletion vector."""
         return bool(self.files["deletionVector"].null_count < self.files.num_rows)
@@ -59,6 +66,14 @@ def packing_of_table(properties: TableProperties) -> BinPackingOptions:
 def compaction(files: pa.Table, packing: BinPackingOptions) -> list[Bin]:
     """Return the OPTIMIZE bins of `files` (columns of ADD_SCHEMA) in a table without clustering."""
     return bins_of(to_compact(files, packing), packing)
+
+
+def in_crowded_partitions(bins: Sequence[Bin], least_files: int) -> list[Bin]:
+    """Return the bins of partitions with at least `least_files` files to rewrite."""
+    counts = Counter[str]()
+    for each in bins:
+        counts[each.partition] += each.files.num_rows
+    return [each for each in bins if counts[each.partition] >= least_files]
 
 
 def parts_of(each: Bin, packing: BinPackingOptions) -> int:

@@ -21,9 +21,9 @@ from slackwater.protocol.properties.properties import (
     MATERIALIZED_ROW_ID,
     MAX_COLUMN_ID,
 )
-from slackwater.protocol.schema.schema import ArrayType, DataType, MapType, StructField, StructType, walk_fields
+from slackwater.protocol.schema.schema import ArrayType, DataType, MapType, StructType, walk_fields
+from slackwater.scan.earlier_types import column_of
 from slackwater.stats.footers import parquet_footer
-from slackwater.storage.parquet_footer import FIELD_ID_KEY
 from slackwater.storage.path_guard import open_resolved, resolve_files
 from slackwater.storage.store import ObjectStore
 
@@ -79,17 +79,10 @@ def _holds_more(found: pa.DataType, known: DataType, by_id: bool) -> bool:
     """Return whether a struct in `found` has a field not in `known`."""
     deeper = partial(_holds_more, by_id=by_id)
     if pa.types.is_struct(found) and isinstance(known, StructType):
-        mates = [(field, _mate(field, known, by_id)) for field in found]
+        mates = [(field, column_of(field, known, by_id)) for field in found]
         return any(mate is None or deeper(field.type, mate.type) for field, mate in mates)
     if pa.types.is_map(found) and isinstance(known, MapType):
         return deeper(found.key_type, known.key_type) or deeper(found.item_type, known.value_type)
     if pa.types.is_nested(found) and isinstance(known, ArrayType):
         return deeper(found.value_type, known.element_type)
     return False
-
-
-def _mate(field: pa.Field, among: StructType, by_id: bool) -> StructField | None:
-    number = (field.metadata or {}).get(FIELD_ID_KEY) if by_id else None
-    if number is not None:
-        return next((column for column in among if column.metadata.get(FIELD_ID) == int(number)), None)
-    return next((column for column in among if column.name.lower() == field.name.lower()), None)

@@ -10,7 +10,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from slackwater.log.files.file_actions import total_size
-from slackwater.maintenance.layout.bin_packing import compaction, packing_of_table, parts_of
+from slackwater.maintenance.layout.bin_packing import (
+    BinPackingOptions,
+    compaction,
+    in_crowded_partitions,
+    packing_of_table,
+    parts_of,
+)
 from slackwater.maintenance.layout.z_cubes import CubeRules, clustering_paths, to_cluster
 from slackwater.protocol.schema.column_paths import format_column_path
 from slackwater.scan.snapshot import Snapshot
@@ -36,18 +42,23 @@ class ExpectedOptimize:
         return self.files_before - self.rewritten + self.written
 
 
-def expected_optimize(snapshot: Snapshot, files: pa.Table) -> ExpectedOptimize:
-    """Return the estimate for `files`, all live files of `snapshot` (columns of ADD_SCHEMA), with the table's settings.
+def expected_optimize(
+    snapshot: Snapshot, files: pa.Table, packing: BinPackingOptions | None = None, least_files: int = 0
+) -> ExpectedOptimize:
+    """Return the estimate for `files`, all live files of `snapshot` (columns of ADD_SCHEMA).
 
-    Session settings may specify other sizes. Raises InvalidArgument for an invalid size, CorruptTable.
+    `packing` is the session's target size, None for the table's. Partitions with fewer than `least_files` files to
+    rewrite are left out, and so is a clustered table. Raises InvalidArgument for an invalid size, CorruptTable.
     """
-    packing = packing_of_table(snapshot.properties)
+    packing = packing or packing_of_table(snapshot.properties)
     clustered_by = [format_column_path(path) for path in clustering_paths(snapshot)]
     if clustered_by:
         bins = to_cluster(files, CubeRules(clustered_by)).bins
+        if sum(each.files.num_rows for each in bins) < least_files:
+            bins = []
         written = sum(parts_of(each, packing) for each in bins)
     else:
-        bins = compaction(files, packing)
+        bins = in_crowded_partitions(compaction(files, packing), least_files)
         written = len(bins)
     rewritten = sum(each.files.num_rows for each in bins)
     size = sum(total_size(each.files) for each in bins)

@@ -22,6 +22,7 @@ class FaultKind(enum.Enum):
     DATA_FILE = "data file"
     VECTOR = "deletion vector"
     STATISTICS = "statistics"
+    GROUP = "transaction group"
 
 
 @dataclass(frozen=True, slots=True)

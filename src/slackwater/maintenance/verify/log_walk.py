@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import orjson
 
@@ -37,11 +37,20 @@ _READ_AT_ONCE = 256
 class LogWalk:
     """A walk over the log of `store` in `listing`, up to version `target`. Results are added to `findings`."""
 
-    def __init__(self, store: ObjectStore, listing: LogListing, target: int, findings: Findings) -> None:
+    def __init__(
+        self,
+        store: ObjectStore,
+        listing: LogListing,
+        target: int,
+        findings: Findings,
+        on_commit: Callable[[ParsedCommit], None],
+    ) -> None:
+        """Create the walk. `on_commit` is called with each readable commit."""
         self._store = store
         self._listing = listing
         self._target = target
         self._findings = findings
+        self._on_commit = on_commit
         self._checkpoints: dict[int, list[CheckpointFiles]] = defaultdict(list)
         for checkpoint in listing.checkpoints:
             self._checkpoints[checkpoint.version].append(checkpoint)
@@ -123,10 +132,12 @@ class LogWalk:
         file = self._listing.commits[version]
         self._findings.looked("commits")
         try:
-            return parsed_commit(self._store, version, data, file)
+            commit = parsed_commit(self._store, version, data, file)
         except CorruptLog as error:
             self._findings.fault(FaultKind.COMMIT, file.path, str(error))
             return None
+        self._on_commit(commit)
+        return commit
 
     def _next(self, told: VersionClaim | None, version: int, commit: ParsedCommit | None) -> VersionClaim | None:
         """Return the version after `commit`, or None until the next checkpoint.

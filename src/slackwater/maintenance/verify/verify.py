@@ -13,17 +13,21 @@ from slackwater.maintenance.verify.data_files import COLUMNS, data_places, verif
 from slackwater.maintenance.verify.findings import FaultKind, Findings, Verification
 from slackwater.maintenance.verify.footers import verify_statistics
 from slackwater.maintenance.verify.log_walk import LogWalk
+from slackwater.maintenance.verify.transaction_groups import GroupVerification, ParticipantOf
 from slackwater.maintenance.verify.version_claims import VersionClaim
 from slackwater.protocol.features.managed_commits import ownership
 
 
-def verify(table: Table, version: int | None = None, footers: bool = False) -> Verification:
+def verify(
+    table: Table, version: int | None = None, footers: bool = False, participant_of: ParticipantOf | None = None
+) -> Verification:
     """Verify `table` up to `version`, by default the newest, and return the faults.
 
     The log is verified from its oldest version: gaps, in-commit timestamps, checkpoints and compactions against
-    commits, sidecars, version checksums. In the version itself: live files with sizes, deletion vectors, and with
-    `footers` also statistics. Memory O(live files). Raises TableNotFound, VersionNotFound, UnsupportedFeature,
-    StorageError.
+    commits, sidecars, version checksums, multi-table transactions. In the version itself: live files with sizes,
+    deletion vectors, and with `footers` also statistics. `participant_of` returns the tables of multi-table
+    transactions by their ids; without it, their logs are not compared. Memory O(live files). Raises TableNotFound,
+    VersionNotFound, UnsupportedFeature, StorageError.
     """
     listing = table.list_log()
     latest = listing.latest_version
@@ -33,7 +37,8 @@ def verify(table: Table, version: int | None = None, footers: bool = False) -> V
     if target > latest:
         raise VersionNotFound(f"{table.root_url} has no version {target}: its newest version is {latest}")
     findings = Findings()
-    walk = LogWalk(table.store, listing, target, findings)
+    groups = GroupVerification(table, findings, participant_of)
+    walk = LogWalk(table.store, listing, target, findings, groups.add)
     if target < walk.oldest:
         raise VersionNotFound(
             f"{table.root_url} can no longer show version {target}: the log was cleaned up. The oldest version it can "
@@ -46,6 +51,7 @@ def verify(table: Table, version: int | None = None, footers: bool = False) -> V
     else:
         _look_at_files(table, told, footers, findings)
         _note_owner(table, told, findings)
+    groups.finish(listing, target)
     return Verification(
         table.location, walk.oldest, target, dict(findings.counts), tuple(findings.notes), tuple(findings.faults)
     )

@@ -74,8 +74,19 @@ class ManagedTable(ResponseModel):
 
 
 @dataclass(frozen=True, slots=True)
+class StagedCommit:
+    """A commit that its client staged as `_delta_log/_staged_commits/<file_name>`, with its in-commit timestamp."""
+
+    table_id: str
+    version: int
+    timestamp_ms: int
+    file_name: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Commit(ResponseModel):
-    """A ratified commit in `_delta_log/_commits/<file_name>`, and after backfill in `_delta_log/<version>.json`.
+    """A ratified commit, staged as `file_name` (see `staged_path`), and after backfill in `_delta_log/<version>.json`.
 
     `data` is the content of the file. None without a request for the content, or for a large file. On the wire also
     null for content outside UTF-8.

@@ -8,7 +8,8 @@ from __future__ import annotations
 from contextlib import suppress
 
 from slackwater.errors import StorageError
-from slackwater.protocol.actions.file_names import commit_path, staged_path, version_prefix
+from slackwater.owner.api.staged_files import staged_files
+from slackwater.protocol.actions.file_names import commit_path
 from slackwater.storage.store import ObjectStore
 
 
@@ -31,10 +32,8 @@ def _was_staged(store: ObjectStore, version: int) -> bool:
     """Return whether the log's `version` has an equal staged file. Only owners stage files."""
     with suppress(StorageError):
         data = store.read(commit_path(version))
-        prefix = f"{staged_path(version_prefix(version))}."
-        for meta in store.list_from(staged_path("").rstrip("/"), prefix):
-            if not meta.path.startswith(prefix):
-                break
-            if meta.size_bytes == len(data) and store.read(meta.path) == data:
+        for staged in staged_files(store, version):
+            is_candidate = staged.file.version == version and staged.meta.size_bytes == len(data)
+            if is_candidate and store.read(staged.meta.path) == data:
                 return True
     return False

@@ -156,7 +156,11 @@ class ResponseModel(WireModel):
 def _adapter(kind: Any) -> TypeAdapter[Any]:
     import pydantic
 
-    return pydantic.TypeAdapter(kind)
+    found: TypeAdapter[Any] = pydantic.TypeAdapter(kind)
+    if isinstance(kind, type) and issubclass(kind, WireModel):
+        # pydantic finds the schema here and does not build it again for each route or union of the class.
+        kind.__pydantic_core_schema__ = found.core_schema  # type: ignore[attr-defined]
+    return found
 
 
 adapter: Callable[[Any], TypeAdapter[Any]] = functools.cache(_adapter)

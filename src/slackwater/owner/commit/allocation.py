@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Row
 from sqlalchemy.dialects import postgresql, sqlite
 
-from slackwater.errors import LockTimeout, SlackwaterError, TableNotFound, TimestampConflict
+from slackwater.errors import InvalidArgument, LockTimeout, SlackwaterError, TableNotFound, TimestampConflict
 from slackwater.owner.api.granules import locked, written_granules
 from slackwater.owner.api.timestamp_range import TimestampRange
 from slackwater.owner.api.transactions import (
@@ -261,6 +261,11 @@ class _Work:
         if promise is not None:
             return WaitForLock(promise.blocker())
         early_ms = timestamp_ms - time.now_ms
+        if attempt.staged and early_ms > LONGEST_AHEAD_MS:
+            return InvalidArgument(
+                f"{attempt.who}: the in-commit timestamp of the staged commit is {early_ms} ms after the owner's time. "
+                "Correct the clock of the client"
+            )
         # A larger lead does not come from a reservation, but from a clock set back.
         if request.range.was_asked and 0 < early_ms <= LONGEST_AHEAD_MS and not attempt.has_waited:
             return WaitUntilTimestamp(early_ms)
@@ -338,7 +343,8 @@ class _Work:
         parts = {}
         for write in request.writes:
             head, facts = self.heads[write.table_id], attempt.facts[write.table_id]
-            parts[write.table_id] = head.give(write.version, facts, attempt.file_id, timestamp_ms)
+            file_id = attempt.file_id_of(write.table_id)
+            parts[write.table_id] = head.give(write.version, facts, file_id, timestamp_ms)
             self.new_commits.append(head.advance(write.table_id, claim, facts, parts[write.table_id]))
             self.turns[write.table_id].record_win(request.txn_id)
         if txn_id is not None:

@@ -7,7 +7,7 @@ decides whether it is committed. Source: paper §3.1 (V_R, V_I, V_D), §4.1.1; d
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from slackwater.errors import InvalidArgument, SlackwaterError
@@ -30,6 +30,14 @@ _ANY_TIME = TimestampRange(-1)
 
 
 @dataclass(frozen=True, slots=True)
+class ClientFile:
+    """A file that its client staged: the UUID in its name, and its content."""
+
+    file_id: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Attempt:
     """An attempt at a transaction. `file_id` (a UUID) belongs to this attempt and is part of its file names.
 
@@ -48,6 +56,8 @@ class Attempt:
     searched_version: int = -1
     has_waited: bool = False
     """The attempt has waited once for its reserved timestamp. A clock set back may never reach it."""
+    staged: Mapping[str, ClientFile] = field(default_factory=dict)
+    """Files that the client staged itself, by table. Empty if the owner stages the files."""
     is_decided: bool = False
     """The coordinator decided the timestamp for all owners, after this owner voted for it."""
 
@@ -71,6 +81,14 @@ class Attempt:
         facts = {table_id: facts_of(asked.actions, asked.commit_id)}
         # The timestamp is after every read of the table, because a later timestamp is always possible.
         return Attempt(alone(asked), facts, {table_id: None}, file_id, holder, lease_ms, is_alone=True)
+
+    def again(self, file_id: str) -> Attempt:
+        """Return the next attempt, with a file of its own. A file staged by the client stays the same."""
+        return self if self.staged else replace(self, file_id=file_id)
+
+    def file_id_of(self, table_id: str) -> str:
+        """Return the UUID in the name of the file for a table."""
+        return self.staged[table_id].file_id if self.staged else self.file_id
 
     @property
     def who(self) -> str:

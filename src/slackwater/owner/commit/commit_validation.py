@@ -7,24 +7,27 @@ Evolution"; managed-commits.md "Writer Requirements for Managed Commits".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from slackwater.errors import CorruptTable, InvalidArgument
+from slackwater.errors import CorruptTable, InvalidArgument, OperationNotAllowed
 from slackwater.owner.api.actions import Action
+from slackwater.owner.api.transactions import TableWrite
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from slackwater.protocol.actions.files import AddCDCFile, AddFile, RemoveFile
-from slackwater.protocol.features.managed_commits import validate_kept
+from slackwater.protocol.actions.transaction_groups import ACTION, TransactionGroup
+from slackwater.protocol.features.managed_commits import CATALOG_MANAGED, form_in, validate_kept
 from slackwater.protocol.features.row_tracking import high_water_mark
 from slackwater.protocol.features.table_features import validate_writable
 from slackwater.protocol.schema.schema import parse_schema
 
 
-def require_valid(actions: Iterable[Action]) -> None:
+def require_valid(actions: Iterable[Action], in_group: bool = False) -> None:
     """Check the actions of one commit: known kinds, well-formed, without contradictions.
 
-    Raises InvalidArgument with the number of the action, starting at 1, and UnsupportedFeature for a protocol without
-    write support in this package.
+    `in_group`: the commit is one of several of a transaction, so that it may have a `transactionGroup`. Raises
+    InvalidArgument with the number of the action, starting at 1, and UnsupportedFeature for a protocol without write
+    support in this package.
     """
     seen: set[tuple[str, str]] = set()
     for number, action in enumerate(actions, 1):
@@ -38,6 +41,11 @@ def require_valid(actions: Iterable[Action]) -> None:
                 f"{where} has the kind {str(kind)[:60]!r}, which this commit owner does not know (known: "
                 f"{', '.join(_PARSERS)}). If a newer client made it, upgrade the owner"
             )
+        if kind == ACTION and not in_group:
+            raise InvalidArgument(
+                f"{where} is a {ACTION}, so the commit is part of a multi-table transaction. Commit all tables of the "
+                "transaction in one request"
+            )
         if not isinstance(node, Mapping):
             raise InvalidArgument(f"{where}: {kind} must be an object, found {str(node)[:120]}")
         try:
@@ -48,6 +56,46 @@ def require_valid(actions: Iterable[Action]) -> None:
         if key in seen:
             raise InvalidArgument(f"{where} is the second {kind} {key[1]!r}. A commit has at most one")
         seen.add(key)
+
+
+def require_whole_group(
+    writes: Sequence[TableWrite], txn_id: str, catalog: str, kept_of: Callable[[str], Mapping[str, str] | None]
+) -> None:
+    """Check the groups in the commits of transaction `txn_id`, whose actions are valid.
+
+    Every commit describes the same group, or none has one. The group is the transaction: its id, all its tables with
+    the versions of the request, and the id `catalog` of this owner. `kept_of` as in `require_kept`. Raises
+    InvalidArgument, and OperationNotAllowed for a table that is not catalog-managed.
+    """
+    found = {write.table_id: TransactionGroup.among(write.actions, write.table_id) for write in writes}
+    groups = {table_id: group for table_id, group in found.items() if group is not None}
+    if not groups:
+        return
+    if missing := sorted(found.keys() - groups.keys()):
+        raise InvalidArgument(
+            f"transaction {txn_id}: the commit to table {missing[0]} has no {ACTION}, but another has one. Add the "
+            "same one to all commits"
+        )
+    versions = {write.table_id: write.version for write in writes}
+    for table_id, group in groups.items():
+        where = f"transaction {txn_id}: the {ACTION} of table {table_id}"
+        if group.transaction_id != txn_id:
+            raise InvalidArgument(f"{where} has the transactionId {group.transaction_id}. Use the transaction's id")
+        if group.catalog != catalog:
+            raise InvalidArgument(
+                f"{where} has the coordinatingCatalog {group.catalog!r}, but the catalog of the table is {catalog}. "
+                "Commit all tables of a transaction at their own catalog"
+            )
+        if group.versions != versions:
+            raise InvalidArgument(
+                f"{where} has the participants {group.versions}, but the request commits {versions}. Name all tables "
+                "of the transaction with their versions, and no others"
+            )
+        if form_in(kept_of(table_id) or {}) is not CATALOG_MANAGED:
+            raise OperationNotAllowed(
+                f"table {table_id} has no feature catalogManaged, which a {ACTION} needs. Migrate it with `slackwater "
+                "lake migrate`"
+            )
 
 
 def require_kept(
@@ -70,7 +118,7 @@ def require_kept(
                 owner_id,
                 table_id,
                 where,
-                None if metadata is None else kept_of(table_id),
+                kept_of(table_id),
             )
         except CorruptTable as error:
             raise InvalidArgument(str(error)) from error
@@ -119,4 +167,5 @@ _PARSERS: Mapping[str, Callable[[Mapping[str, Any], str], Any]] = {
     "protocol": _protocol,
     "txn": SetTransaction.from_json,
     "domainMetadata": _domain,
+    ACTION: TransactionGroup.from_json,
 }

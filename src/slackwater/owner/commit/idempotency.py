@@ -76,7 +76,7 @@ def committed(connection: Connection, txn_id: str) -> TransactionResponse | None
 def _result(rows: Mapping[str, Row[Any]], attempt: Attempt, own: Sequence[Row[Any]]) -> Outcome:
     if own[0].state == RATIFIED:
         return _response_of(own, {row.table_id: rows[row.table_id].ratified_version for row in own})
-    if attempt.file_id in own[0].file_name:
+    if attempt.file_id_of(own[0].table_id) in own[0].file_name:
         # An earlier run of this database transaction allocated the versions, and its result was lost.
         return VersionsAllocated(own[0].timestamp_ms, {row.table_id: _again(row, attempt) for row in own})
     return RetryAfterStaging()

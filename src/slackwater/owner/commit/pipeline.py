@@ -22,11 +22,12 @@ from slackwater.errors import (
     CommitOwnerBusy,
     CommitOwnerUnavailable,
     CommitUnknown,
+    InvalidArgument,
     LockTimeout,
     SlackwaterError,
     StorageError,
 )
-from slackwater.owner.api.commits import CommitConflict, CommitRequest, CommitResponse
+from slackwater.owner.api.commits import CommitConflict, CommitRequest, CommitResponse, StagedCommit
 from slackwater.owner.api.timestamp_range import TimestampRange
 from slackwater.owner.api.transactions import TransactionConflict, TransactionRequest, TransactionResponse
 from slackwater.owner.commit import allocation, log_lookup, ratification, staging
@@ -40,7 +41,7 @@ from slackwater.owner.commit.allocation_outcomes import (
     WaitUntilTimestamp,
     tables_of,
 )
-from slackwater.owner.commit.commit_validation import require_kept, require_valid
+from slackwater.owner.commit.commit_validation import require_kept, require_valid, require_whole_group
 from slackwater.owner.commit.log_lookup import StoreOf
 from slackwater.owner.commit.pinned_properties import load_pinned_properties
 from slackwater.owner.commit.ratification import (
@@ -49,6 +50,7 @@ from slackwater.owner.commit.ratification import (
     VersionsReleased,
     resolve_expired,
 )
+from slackwater.owner.commit.staged_by_client import staged_by_client, staged_group
 from slackwater.owner.commit.staging import StagedContent, content_of
 from slackwater.owner.database.database import Database
 from slackwater.owner.database.schema import prepared
@@ -104,6 +106,42 @@ class CommitPipeline:
             return CommitConflict(answer.latest_versions[request.table_id])
         return answer.commits[request.table_id]
 
+    def commit_staged(self, asked: StagedCommit) -> CommitResponse | CommitConflict:
+        """Commit a file staged by its client. See `StagedCommitOwner.commit_staged`."""
+        found = staged_by_client(self._store_of(asked.table_id), self._kept_of(asked.table_id), asked)
+        single = self.single_table_attempt(found.request)
+        request = replace(single.request, range=TimestampRange(asked.timestamp_ms - 1, asked.timestamp_ms))
+        attempt = replace(single, request=request, staged={asked.table_id: found.file})
+        self.require_allowed(request)
+        answer = self._committed(attempt)
+        if isinstance(answer, TransactionConflict):
+            return CommitConflict(answer.latest_versions[asked.table_id])
+        response = answer.commits[asked.table_id]
+        if response.commit.file_name not in ("", found.file_name):
+            # Another file with the same transaction id was committed before.
+            return CommitConflict(response.latest_version)
+        return response
+
+    def commit_staged_group(
+        self, txn_id: str, asked: Sequence[StagedCommit]
+    ) -> TransactionResponse | TransactionConflict:
+        """Commit the files of a group staged by their client. See `StagedCommitOwner.commit_staged_group`."""
+        found = {
+            each.table_id: staged_by_client(self._store_of(each.table_id), self._kept_of(each.table_id), each)
+            for each in asked
+        }
+        request = staged_group(txn_id, asked, found)
+        attempt = replace(self.attempt(request), staged={table_id: each.file for table_id, each in found.items()})
+        self.require_allowed(request)
+        answer = self._committed(attempt)
+        if isinstance(answer, TransactionConflict):
+            return answer
+        latest = {table_id: each.latest_version for table_id, each in answer.commits.items()}
+        if any(each.commit.file_name not in ("", found[t].file_name) for t, each in answer.commits.items()):
+            # Other files with the same transaction id were committed before.
+            return TransactionConflict(latest)
+        return answer
+
     def commit_transaction(self, request: TransactionRequest) -> TransactionResponse | TransactionConflict:
         """Commit a transaction. See `CommitOwner.commit_transaction`."""
         try:
@@ -134,8 +172,9 @@ class CommitPipeline:
         The check comes before a vote, because a vote must be fulfilled.
         """
         for write in request.writes:
-            require_valid(write.actions)
+            require_valid(write.actions, in_group=len(request.writes) > 1)
             require_kept(write.actions, self._owner_id, write.table_id, self._kept_of)
+        require_whole_group(request.writes, request.txn_id, self._owner_id, self._kept_of)
 
     def vote(
         self, connection: Connection, request: TransactionRequest
@@ -204,7 +243,7 @@ class CommitPipeline:
             else:
                 _require_patience(outcome, time.monotonic() - started, attempt.who)
                 waits.wait()
-            attempt = replace(attempt, file_id=self._clock.new_id())
+            attempt = attempt.again(self._clock.new_id())
 
     def _stage_and_ratify(self, attempt: Attempt, given: VersionsAllocated) -> TransactionResponse | None:
         """Return the response, or None for a retry if a version was released. The attempt then has no effect."""
@@ -212,12 +251,13 @@ class CommitPipeline:
         staged = files.staged
         try:
             self.stage(files)
+            staging.require_recent(self._store_of, staged, self._clock.now_ms())
         except StorageError as error:
             self._give_back(staged)
             # No record refers to the files, and a recovery must not find them.
             staging.delete(self._store_of, staged)
             raise CommitFailed(f"{staged.who} was not written, and nothing was committed: {error}") from error
-        except CommitUnknown:
+        except (CommitUnknown, InvalidArgument):
             self._give_back(staged)
             raise
         outcome = self._settled(staged)

@@ -67,6 +67,8 @@ class StagedCommits:
     commit_id: str
     files: Sequence[StagedFile]
     txn_id: str | None
+    by_client: bool = False
+    """The client staged the file itself. The owner does not delete the file."""
 
     @property
     def who(self) -> str:

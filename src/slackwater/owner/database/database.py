@@ -35,7 +35,7 @@ from slackwater.owner.database.writer_queue import WriterQueue
 
 T = TypeVar("T")
 
-HEAD = "0005"
+HEAD = "0007"
 """Newest revision in `migrations/`."""
 PATIENCE_S = 10.0
 """Maximum duration of retries if the database does not respond."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, Integer, MetaData, String, Table, Text, text
 
 metadata = MetaData()
+# A file name, with its directory for catalogManaged. SQLite does not limit the length of texts.
+_FILE_NAME = String(64).with_variant(String(96), "postgresql")
 
 owner = Table(
     "owner",
@@ -57,7 +59,7 @@ tables = Table(
     Column("purged_version", BigInteger, nullable=False),
     # The adopting or releasing commit of a transfer in progress.
     Column("transfer_version", BigInteger),
-    Column("transfer_file", String(64)),
+    Column("transfer_file", _FILE_NAME),
     Column("transfer_commit_id", String(36)),
     Column("backfill_holder", String(255)),
     Column("backfill_until_ms", BigInteger),
@@ -81,7 +83,7 @@ commits = Table(
     Column("table_id", String(36), ForeignKey("tables.table_id", ondelete="CASCADE"), primary_key=True),
     Column("version", BigInteger, primary_key=True, autoincrement=False),
     Column("commit_id", String(36), nullable=False),
-    Column("file_name", String(64), nullable=False),
+    Column("file_name", _FILE_NAME, nullable=False),
     Column("state", String(12), nullable=False),
     Column("timestamp_ms", BigInteger, nullable=False),
     Column("size_bytes", BigInteger, nullable=False),
@@ -189,6 +191,8 @@ tokens = Table(
     Column("scopes", String(64), nullable=False),
     Column("created_ms", BigInteger, nullable=False),
     Column("expires_ms", BigInteger),
+    # Separated by spaces, like 'sales.*:commit stock:read'; null for access to all tables.
+    Column("grants", Text),
 )
 
 # The token that opened a transaction. Requests with another token are rejected.

@@ -18,7 +18,7 @@ from slackwater.log.replay import replay
 from slackwater.owner.state.commit_files import transaction_at
 from slackwater.protocol.actions.actions import parse_commit
 from slackwater.protocol.actions.file_names import commit_path, staged_path
-from slackwater.protocol.properties.properties import MANAGED_COMMIT_OWNER, MANAGED_COMMIT_OWNER_CONF
+from slackwater.protocol.features.managed_commits import FORMS
 from slackwater.storage.conditional_puts import put_assuming_single_writer
 from slackwater.storage.store import ObjectStore
 
@@ -106,7 +106,7 @@ def _is_in_table(store: ObjectStore, version: int, data: bytes) -> bool:
     if not beyond:
         return True
     written = [action["metaData"] for action in parse_commit(data, store.root_url) if action.get("metaData")]
-    own = (MANAGED_COMMIT_OWNER, MANAGED_COMMIT_OWNER_CONF)
+    own = [key for form in FORMS for key in form.properties]
     then = replay(segment_of(listing, store.root_url, min(beyond)), store)[1].metadata.configuration
     said = (written[-1].get("configuration") or {}) if written else {}
     return [said.get(key) for key in own] == [then.get(key) for key in own]

@@ -8,7 +8,7 @@ docs/recovery.md "Copies and moves".
 from __future__ import annotations
 
 from contextlib import suppress
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -16,12 +16,13 @@ from sqlalchemy import Connection, Row
 
 from slackwater.errors import OperationNotAllowed
 from slackwater.owner.api.commits import TableState
+from slackwater.owner.api.staged_files import staged_files
 from slackwater.owner.database.database import Database
 from slackwater.owner.database.schema import commits, owner, tables
 from slackwater.owner.state.commit_files import versions_after
 from slackwater.owner.state.log_head import RATIFIED
 from slackwater.owner.state.table_stores import TableStores
-from slackwater.protocol.actions.file_names import COMMITS_DIRECTORY, LogFileKind, parse_log_file, staged_path
+from slackwater.protocol.actions.file_names import staged_path
 from slackwater.storage.location import LOCAL, S3_SCHEMES, parse_location
 from slackwater.storage.store import ObjectStore
 
@@ -121,10 +122,4 @@ def _known(connection: Connection, table_id: str) -> tuple[Row[Any] | None, set[
 
 def _staged_after(store: ObjectStore, version: int) -> dict[str, int]:
     """Return the versions of the staged files after `version`, by file name."""
-    names = [PurePosixPath(meta.path).name for meta in store.list_from(staged_path("").rstrip("/"))]
-    files = {name: parse_log_file(f"{COMMITS_DIRECTORY}/{name}") for name in names}
-    return {
-        name: file.version
-        for name, file in files.items()
-        if file is not None and file.kind is LogFileKind.STAGED_COMMIT and file.version > version
-    }
+    return {staged.file_name: staged.file.version for staged in staged_files(store, version + 1)}

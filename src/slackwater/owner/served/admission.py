@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.requests import Request
@@ -16,22 +16,29 @@ from starlette.responses import Response
 
 from slackwater.errors import CommitOwnerUnavailable, InvalidArgument, NotAuthorized, SlackwaterError
 from slackwater.owner.api.actions import Action
-from slackwater.owner.api.field_types import Id
+from slackwater.owner.api.field_types import Id, Name
 from slackwater.owner.api.wire_model import RequestModel, checked
+from slackwater.owner.served.access.permissions import Principal, Scope, table_name
 from slackwater.owner.served.client.addresses import is_loopback
 from slackwater.owner.served.http.body_parser import BodyParser
 from slackwater.owner.served.http.limits import BodyLimits, RateLimits
 from slackwater.owner.served.request_observer import Observation, observation
 from slackwater.owner.served.responses import RequestRejected, error_response
 from slackwater.owner.served.settings import ServedSettings
-from slackwater.owner.served.tokens import Principal, Scope, Tokens
+from slackwater.owner.served.tokens import Tokens
+from slackwater.owner.served.unity.errors import is_unity, unity_error
 from slackwater.owner.served.wire.errors import INTERNAL
 from slackwater.owner.state.commit_content import made_by
+
+if TYPE_CHECKING:
+    from slackwater.owner.served.access.identity_provider import IdentityProvider
 
 SCOPE = "x-required-scope"
 """Key of a route's required scope in the OpenAPI document. A route without the key needs no token."""
 
 _MOST_FAULTS = 5
+_VERIFYING = 8
+_INVALID_TOKEN = {"WWW-Authenticate": 'Bearer error="invalid_token"'}
 _GRANTED = "slackwater.granted"
 _ANYBODY = Principal("anybody", frozenset({Scope.ADMIN}))
 _log = logging.getLogger(__name__)
@@ -40,8 +47,13 @@ _log = logging.getLogger(__name__)
 class Admission:
     """Admits requests. Without `tokens`, every client on this machine has full access."""
 
-    def __init__(self, tokens: Tokens | None, settings: ServedSettings) -> None:
+    def __init__(
+        self, tokens: Tokens | None, settings: ServedSettings, provider: IdentityProvider | None = None
+    ) -> None:
         self._tokens = tokens
+        self._provider = provider
+        # Separate threads, because a slow identity provider must not delay own tokens.
+        self._verifying = CapacityLimiter(_VERIFYING)
         self._rates = RateLimits(settings.rate_per_s)
         self.bodies = BodyLimits(settings)
         self.parser = BodyParser()
@@ -51,7 +63,9 @@ class Admission:
 
         Raises RequestRejected: 401 without a valid token, 403 if the token lacks `scope`, 429 above the rate limit.
         """
-        granted = _local(request) if self._tokens is None else await _authorized(request, self._tokens)
+        granted = _local(request) if self._tokens is None else await self._authorized(request, self._tokens)
+        # Before the checks, so that the logs name the caller of a rejected request.
+        observation(request.scope).caller = granted.name
         self._rates.take(granted.name)
         if not granted.allows(scope):
             raise RequestRejected(
@@ -61,6 +75,28 @@ class Admission:
                 ),
             )
         return granted
+
+    async def _authorized(self, request: Request, tokens: Tokens) -> Principal:
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not token:
+            raise RequestRejected(
+                401,
+                NotAuthorized("the request has no token. Send it as 'Authorization: Bearer …'"),
+                {"WWW-Authenticate": "Bearer"},
+            )
+        if self._provider is not None and self._provider.is_jwt(token):
+            return await self._verified(self._provider, token)
+        granted = tokens.recent(token)
+        return await _looked_up(tokens, token) if granted is None else granted
+
+    async def _verified(self, provider: IdentityProvider, token: str) -> Principal:
+        granted = provider.recent(token)
+        if granted is not None:
+            return granted
+        try:
+            return await to_thread.run_sync(provider.authorize, token, limiter=self._verifying)
+        except NotAuthorized as error:
+            raise RequestRejected(401, error, _INVALID_TOKEN) from error
 
 
 def guarded_route(gate: Admission) -> type[APIRoute]:
@@ -76,9 +112,8 @@ def guarded_route(gate: Admission) -> type[APIRoute]:
             async def pass_gate(request: Request) -> Response:
                 seen = observation(request.scope)
                 if scope is not None:
-                    granted = request.scope[_GRANTED] = await gate.admit(request, scope)
-                    seen.caller = granted.name
                     _note_subject(seen, request.path_params)
+                    request.scope[_GRANTED] = await gate.admit(request, scope)
                     _require_once(request)
                 if kind is None:
                     return await answer(request)
@@ -99,12 +134,17 @@ def guarded_route(gate: Admission) -> type[APIRoute]:
 
 
 def _note_subject(seen: Observation, path_params: Mapping[str, str]) -> None:
-    """Record the table or transaction in the path for the access log, if the id is well-formed."""
+    """Record the table or transaction in the path for the log, if the id or the name is well-formed."""
     with suppress(InvalidArgument):
         if "table_id" in path_params:
             seen.versions = {checked(Id, "table id", path_params["table_id"]): None}
         if "txn_id" in path_params:
             seen.transaction = checked(Id, "transaction id", path_params["txn_id"])
+        if "name" in path_params:
+            seen.names = [checked(Name, "table's name", path_params["name"])]
+        if "schema" in path_params and "table" in path_params:
+            named = table_name(path_params["schema"], path_params["table"])
+            seen.names = [checked(Name, "table's name", named)]
 
 
 def _require_once(request: Request) -> None:
@@ -143,6 +183,10 @@ def answered(request: Request, error: Exception) -> Response:
         _log.error("a request failed", exc_info=error)
         ours, status = SlackwaterError("the commit owner failed. Its log contains the cause"), INTERNAL
     observation(request.scope).error = type(ours).__name__
+    path = request.scope["path"]
+    if is_unity(path):
+        body, status = unity_error(path, ours, status)
+        return error_response(ours, status, headers, body)
     return error_response(ours, status, headers)
 
 
@@ -161,29 +205,18 @@ class _ReadRequest(Request):
         return self._parsed
 
 
-async def _authorized(request: Request, tokens: Tokens) -> Principal:
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() != "bearer" or not token:
+async def _looked_up(tokens: Tokens, token: str) -> Principal:
+    try:
+        granted = await to_thread.run_sync(tokens.authorize, token)
+    except CommitOwnerUnavailable as error:
+        # The caller is not authenticated yet, so the response has no details.
+        _log.warning("tokens cannot be looked up: %s", error)
         raise RequestRejected(
-            401,
-            NotAuthorized("the request has no token. Send it as 'Authorization: Bearer …'"),
-            {"WWW-Authenticate": "Bearer"},
-        )
-    granted = tokens.recent(token)
-    if granted is None:
-        try:
-            granted = await to_thread.run_sync(tokens.authorize, token)
-        except CommitOwnerUnavailable as error:
-            # The caller is not authenticated yet, so the response has no details.
-            _log.warning("tokens cannot be looked up: %s", error)
-            raise RequestRejected(
-                503, CommitOwnerUnavailable("the commit owner cannot look up tokens now. Retry later")
-            ) from error
+            503, CommitOwnerUnavailable("the commit owner cannot look up tokens now. Retry later")
+        ) from error
     if granted is None:
         raise RequestRejected(
-            401,
-            NotAuthorized("the token is unknown, revoked or expired. Request a new one"),
-            {"WWW-Authenticate": 'Bearer error="invalid_token"'},
+            401, NotAuthorized("the token is unknown, revoked or expired. Request a new one"), _INVALID_TOKEN
         )
     return granted
 

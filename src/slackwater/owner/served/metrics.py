@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterator, Sequence
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, generate_latest
@@ -18,6 +19,7 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
 _BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+_TABLE = re.compile(rb'\{table="([^"]*)"\}')
 _log = logging.getLogger(__name__)
 
 
@@ -46,6 +48,10 @@ class Metrics:
         )
         self._registry.register(_State(tables, activity))
 
+    def add(self, collector: Collector) -> None:
+        """Expose the metrics of `collector` too."""
+        self._registry.register(collector)
+
     def observe(self, seen: Observation) -> None:
         """Count a request."""
         method = seen.method if seen.method in _METHODS else "other"
@@ -56,12 +62,19 @@ class Metrics:
         """Count a commit if `counts`, else a conflict."""
         (self._commits if counts else self._conflicts).inc()
 
-    def exposition(self) -> bytes:
-        """Return all metrics in the text format of `CONTENT_TYPE`.
+    def exposition(self, is_shown: Callable[[str], bool] | None = None) -> bytes:
+        """Return all metrics in the text format of `CONTENT_TYPE`, with `is_shown` for these names of tables only.
 
         Calls the owner. `slackwater_owner_up` is 0 if the owner does not respond.
         """
-        return generate_latest(self._registry)
+        text = generate_latest(self._registry)
+        if is_shown is None:
+            return text
+        lines = text.splitlines(keepends=True)
+        tables = [_TABLE.search(line) for line in lines]
+        return b"".join(
+            line for line, table in zip(lines, tables, strict=True) if table is None or is_shown(table[1].decode())
+        )
 
 
 class _State(Collector):

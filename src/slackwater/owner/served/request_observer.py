@@ -18,7 +18,8 @@ class Observation:
     """Facts of one request: `route` is the path template, `caller` the token name, `error` the error class.
 
     `transaction` is the id of its transaction or single commit. `versions` has the committed versions by table id, None
-    for a table without a new version.
+    for a table without a new version. `used` has the ids of further tables that the request reads, locks or reserves,
+    `names` the names of tables in the request.
     """
 
     method: str
@@ -33,6 +34,8 @@ class Observation:
     seconds: float = 0.0
     transaction: str | None = None
     versions: dict[str, int | None] = field(default_factory=dict)
+    used: list[str] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
 
 
 class ObserverMiddleware:

@@ -33,10 +33,16 @@ def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | No
 
 
 def error_response(
-    error: SlackwaterError, status: int | None = None, headers: Mapping[str, str] | None = None
+    error: SlackwaterError,
+    status: int | None = None,
+    headers: Mapping[str, str] | None = None,
+    body: Mapping[str, Any] | None = None,
 ) -> Response:
-    """Return the response for `error`, with its status or `status`. Responses 429 and 503 have `Retry-After`."""
+    """Return the response for `error`, with its status and JSON form, or `status` and `body`.
+
+    Responses 429 and 503 have `Retry-After`.
+    """
     status = status_of(error) if status is None else status
     if status in (429, 503):
         headers = {"Retry-After": str(BUSY_WAIT_S), **(headers or {})}
-    return json_response(error_to_json(error), status, headers)
+    return json_response(error_to_json(error) if body is None else body, status, headers)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Path, Query
@@ -24,13 +24,15 @@ from slackwater.owner.api.commits import (
 from slackwater.owner.api.field_types import ID_PATTERN, NAME_PATTERN
 from slackwater.owner.api.monitoring import Activity
 from slackwater.owner.api.transactions import TransactionConflict
-from slackwater.owner.api.wire_model import WireModel
-from slackwater.owner.served.admission import SCOPE, signed
+from slackwater.owner.api.wire_model import WireModel, adapter
+from slackwater.owner.served.access.granted_owner import GrantedOwner, TableNames, owner_for
+from slackwater.owner.served.access.permissions import Scope
+from slackwater.owner.served.admission import SCOPE, granted_to, signed
 from slackwater.owner.served.metrics import CONTENT_TYPE, Metrics
 from slackwater.owner.served.request_observer import observation
 from slackwater.owner.served.responses import json_response
-from slackwater.owner.served.tokens import Scope
 from slackwater.owner.served.transaction_ownership import TransactionOwners
+from slackwater.owner.served.unity.errors import DeltaError, DeltaErrorAnswer, UnityErrorAnswer
 from slackwater.owner.served.wire import calls
 from slackwater.owner.served.wire.calls import Call
 from slackwater.owner.served.wire.queries import CommitsQuery, RecentCommitsQuery
@@ -48,7 +50,7 @@ TableName = Annotated[str, Path(pattern=NAME_PATTERN, description="The table's n
 _MEANINGS = {
     400: "The owner refuses what was asked (InvalidArgument, PathNotAllowed), or its body broke off.",
     401: "No token, or one that is unknown, revoked or expired (NotAuthorized).",
-    403: "The token lacks the scope, or the transaction was opened with another one (NotAuthorized).",
+    403: "The token lacks the scope or a grant, or the transaction was opened with another token (NotAuthorized).",
     404: "The owner does not know the table (TableNotFound), or the instant has not come (TimestampOutOfRange).",
     408: "The body did not come in time (CommitOwnerUnavailable).",
     409: "Another commit or transaction is in the way, or what the table is like forbids it.",
@@ -62,27 +64,45 @@ _MEANINGS = {
 }
 _READ = (401, 403, 422, 429, 500, 503)
 _BODY = (400, 408, 413, 415)
-SHOWN = (calls.ErrorAnswer, CommitConflict, TransactionConflict)
+SHOWN = (calls.ErrorAnswer, DeltaErrorAnswer, DeltaError, UnityErrorAnswer, CommitConflict, TransactionConflict)
 """Response types other than 200. Defined once in the OpenAPI document instead of once per route."""
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """Dependencies of the routes."""
+    """Dependencies of the routes. `credentials` are storage options given out to clients, empty for none."""
 
-    owner: CommitOwner
+    unrestricted_owner: CommitOwner
+    names: TableNames
     workers: WorkerPools
     metrics: Metrics
     public_metrics: bool
     openers: TransactionOwners
+    credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def owner_for(self, request: Request) -> CommitOwner:
+        """Return the owner as far as the grants of the sender of `request` permit. Use no other owner for a request."""
+        return owner_for(self.unrestricted_owner, granted_to(request), self.names)
+
+    async def require_readable(self, request: Request, table_id: str) -> None:
+        """Raise TableNotFound if the sender of `request` has grants, and none to read the table."""
+        owner = self.owner_for(request)
+        if isinstance(owner, GrantedOwner):
+            await self.workers.look(owner.require, Scope.READ, [table_id])
 
 
 def route(
-    router: APIRouter, call: Call[A], scope: Scope, *statuses: int, own: Mapping[int, dict[str, Any]] | None = None
+    router: APIRouter,
+    call: Call[A],
+    scope: Scope,
+    *statuses: int,
+    own: Mapping[int, dict[str, Any]] | None = None,
+    error: type[WireModel] = calls.ErrorAnswer,
 ) -> Callable[[Callable[..., Awaitable[A]]], None]:
     """Return the decorator for the route of `call`. The decorated function returns the value of the response.
 
     The route has the statuses of a read, of a body and of conflicts, `statuses`, and `own` with its descriptions.
+    `error` is the form of its errors.
     """
 
     def add(handle: Callable[..., Awaitable[A]]) -> None:
@@ -90,9 +110,9 @@ def route(
         found = {*_READ, *statuses, *(_BODY if "body" in handle.__annotations__ else ())}
         if conflict is not None:
             found |= {409, 504} if call.is_commit else {409}
-        shown = _described(scope, found)
+        shown = _described(scope, found, error)
         if conflict is not None:
-            shown["responses"][409] = answer(_MEANINGS[409], conflict, calls.ErrorAnswer)
+            shown["responses"][409] = answer(_MEANINGS[409], conflict, error)
         shown["responses"].update(own or {})
 
         @functools.wraps(handle)
@@ -102,7 +122,11 @@ def route(
             return json_response(value.to_json(), 409 if is_conflict else 200)
 
         # Evaluated here, because FastAPI would look for the names of the annotations in this module.
-        respond.__signature__ = inspect.signature(handle, eval_str=True)  # type: ignore[attr-defined]
+        signature = inspect.signature(handle, eval_str=True)
+        for kind in [call.answer, *(each.annotation for each in signature.parameters.values())]:
+            if isinstance(kind, type) and issubclass(kind, WireModel):
+                adapter(kind)
+        respond.__signature__ = signature  # type: ignore[attr-defined]
         router.add_api_route(call.path, respond, methods=[call.method], response_model=call.answer, **shown)
 
     return add
@@ -115,12 +139,22 @@ def answer(description: str, *kinds: type[WireModel]) -> dict[str, Any]:
     return {"description": description, "content": {"application/json": {"schema": schema}}}
 
 
-def _described(scope: Scope | None, statuses: Iterable[int]) -> dict[str, Any]:
+def described(scope: Scope | None, *statuses: int, error: type[WireModel] = calls.ErrorAnswer) -> dict[str, Any]:
+    """Return the OpenAPI entry of a reading route: its scope, and its responses other than 200, with `statuses`.
+
+    `error` is the form of its errors.
+    """
+    return _described(scope, {*_READ, *statuses}, error)
+
+
+def _described(
+    scope: Scope | None, statuses: Iterable[int], error: type[WireModel] = calls.ErrorAnswer
+) -> dict[str, Any]:
     """Return the OpenAPI entry of a route: its scope, and its responses other than 200."""
     responses: dict[int | str, dict[str, Any]] = {
-        status: answer(_MEANINGS[status], calls.ErrorAnswer) for status in sorted(statuses)
+        status: answer(_MEANINGS[status], error) for status in sorted(statuses)
     }
-    responses["default"] = answer("Another error of Slackwater.", calls.ErrorAnswer)
+    responses["default"] = answer("Another error of Slackwater.", error)
     found: dict[str, Any] = {"responses": responses}
     if scope is not None:
         found["openapi_extra"] = {SCOPE: scope.value, "security": [{BEARER: []}]}
@@ -129,59 +163,65 @@ def _described(scope: Scope | None, statuses: Iterable[int]) -> dict[str, Any]:
 
 def add_tables(router: APIRouter, service: Service) -> None:
     """Add the routes of tables and their commits to `router`."""
-    owner, workers = service.owner, service.workers
+    workers, owner_of = service.workers, service.owner_for
 
     @route(router, calls.GET_OWNER, Scope.READ)
-    async def get_owner() -> calls.OwnerInfo:
+    async def get_owner(request: Request) -> calls.OwnerInfo:
         """Return the identity of this owner."""
-        return calls.OwnerInfo(await workers.look(lambda: owner.owner_id))
+        return calls.OwnerInfo(await workers.look(lambda: owner_of(request).owner_id))
 
     @route(router, calls.LIST_TABLES, Scope.READ)
-    async def list_tables() -> calls.TablesResponse:
+    async def list_tables(request: Request) -> calls.TablesResponse:
         """Return the tables of this owner by name, including proposed and releasing tables."""
-        return calls.TablesResponse(await workers.look(owner.tables))
+        return calls.TablesResponse(await workers.look(owner_of(request).tables))
 
     @route(router, calls.GET_TABLE, Scope.READ, 404)
-    async def get_table(name: TableName) -> ManagedTable:
+    async def get_table(request: Request, name: TableName) -> ManagedTable:
         """Return the table with this name."""
-        return await workers.look(owner.table, name)
+        return await workers.look(owner_of(request).table, name)
 
     @route(router, calls.TAKE_TABLE, Scope.ADMIN, 404)
     async def take_table(request: Request, body: OwnershipProposal) -> CommitResponse | CommitConflict:
         """Acquire ownership of a table by the proposed commit. 409 with `latestVersion` if the version exists."""
-        return await _ratified(request, service, owner.take, body)
+        observation(request.scope).names = [body.name]
+        return await _ratified(request, service, owner_of(request).take, body)
 
     @route(router, calls.COMMIT, Scope.COMMIT, 404)
     async def commit(request: Request, table_id: TableId, body: CommitRequest) -> CommitResponse | CommitConflict:
         """Commit the actions to the table. 409 with `latestVersion` if another commit has the version."""
         del table_id  # part of the body
-        return await _ratified(request, service, owner.commit, body)
+        return await _ratified(request, service, owner_of(request).commit, body)
 
     @route(router, calls.GET_COMMITS, Scope.READ, 404)
-    async def get_commits(table_id: TableId, asked: Annotated[CommitsQuery, Query()]) -> GetCommitsResponse:
+    async def get_commits(
+        request: Request, table_id: TableId, asked: Annotated[CommitsQuery, Query()]
+    ) -> GetCommitsResponse:
         """Return the unbackfilled commits of the range, and the latest version."""
-        return await workers.look(owner.get_commits, table_id, asked.start_version, asked.end_version, asked.with_data)
+        return await workers.look(
+            owner_of(request).get_commits, table_id, asked.start_version, asked.end_version, asked.with_data
+        )
 
     @route(router, calls.BACKFILL, Scope.COMMIT, 404, 409)
-    async def backfill(table_id: TableId, body: calls.BackfillRequest) -> calls.BackfillAnswer:
+    async def backfill(request: Request, table_id: TableId, body: calls.BackfillRequest) -> calls.BackfillAnswer:
         """Copy ratified commits to `_delta_log`, and return the latest backfilled version."""
-        return calls.BackfillAnswer(await workers.settle(owner.backfill_to_version, table_id, body.version))
+        return calls.BackfillAnswer(await workers.settle(owner_of(request).backfill_to_version, table_id, body.version))
 
     @route(router, calls.RELEASE, Scope.ADMIN, 404)
     async def release(request: Request, table_id: TableId, body: CommitRequest) -> CommitResponse | CommitConflict:
         """Release the table to the file system, by a commit without the ownership."""
         del table_id  # part of the body
-        return await _ratified(request, service, owner.release, body)
+        return await _ratified(request, service, owner_of(request).release, body)
 
 
 def add_operations(router: APIRouter, service: Service) -> None:
     """Add the routes of operation and monitoring to `router`. No decision depends on the monitoring."""
-    owner, workers = service.owner, service.workers
+    workers, owner_of = service.workers, service.owner_for
 
     @route(router, calls.REPAIR, Scope.ADMIN, 404, 409)
-    async def repair(body: calls.RepairRequest) -> calls.RepairAnswer:
+    async def repair(request: Request, body: calls.RepairRequest) -> calls.RepairAnswer:
         """Complete interrupted operations and delete unneeded files, in one table or all."""
-        return calls.RepairAnswer(await workers.settle(owner.repair, body.table_id))
+        observation(request.scope).used = [] if body.table_id is None else [body.table_id]
+        return calls.RepairAnswer(await workers.settle(owner_of(request).repair, body.table_id))
 
     @router.get(
         "/healthz",
@@ -190,7 +230,7 @@ def add_operations(router: APIRouter, service: Service) -> None:
     )
     async def health() -> Response:
         """Return whether the owner responds, without further data."""
-        if await workers.is_well(owner.tables):
+        if await workers.is_well(service.unrestricted_owner.tables):
             return json_response(calls.HealthAnswer("ok").to_json())
         return json_response(calls.HealthAnswer("unavailable").to_json(), 503)
 
@@ -198,28 +238,32 @@ def add_operations(router: APIRouter, service: Service) -> None:
     shown["responses"][200] = {"content": {"text/plain": {"schema": {"type": "string"}}}}
 
     @router.get("/metrics", response_class=Response, **shown)
-    async def get_metrics() -> Response:
-        """Return the metrics for Prometheus."""
-        return Response(await workers.look(service.metrics.exposition), media_type=CONTENT_TYPE)
+    async def get_metrics(request: Request) -> Response:
+        """Return the metrics for Prometheus, without tables that the token may not read."""
+        is_shown = None if service.public_metrics else functools.partial(granted_to(request).may, Scope.READ)
+        return Response(await workers.look(service.metrics.exposition, is_shown), media_type=CONTENT_TYPE)
 
     @route(router, calls.GET_ACTIVITY, Scope.READ)
-    async def get_activity() -> Activity:
+    async def get_activity(request: Request) -> Activity:
         """Return open transactions, locks and waits, timestamp reservations, and the read timestamp table."""
-        return await workers.look(owner.activity)
+        return await workers.look(owner_of(request).activity)
 
     @route(router, calls.GET_RECENT_COMMITS, Scope.READ)
-    async def get_recent_commits(asked: Annotated[RecentCommitsQuery, Query()]) -> calls.RecentCommitsAnswer:
+    async def get_recent_commits(
+        request: Request, asked: Annotated[RecentCommitsQuery, Query()]
+    ) -> calls.RecentCommitsAnswer:
         """Return the latest commits of all tables, newest first, with facts from their `commitInfo`."""
-        return calls.RecentCommitsAnswer(await workers.look(owner.recent_commits, asked.limit))
+        return calls.RecentCommitsAnswer(await workers.look(owner_of(request).recent_commits, asked.limit))
 
 
 async def _ratified(
     request: Request, service: Service, call: Callable[[R], CommitResponse | CommitConflict], asked: R
 ) -> CommitResponse | CommitConflict:
     asked = replace(asked, actions=signed(request, asked.actions))
+    seen = observation(request.scope)
+    seen.transaction, seen.versions = asked.commit_id, {asked.table_id: None}
     outcome = await service.workers.ratify(call, asked)
     version = outcome.commit.version if isinstance(outcome, CommitResponse) else None
-    seen = observation(request.scope)
-    seen.transaction, seen.versions = asked.commit_id, {asked.table_id: version}
+    seen.versions = {asked.table_id: version}
     service.metrics.count_commit(version is not None)
     return outcome

@@ -11,17 +11,22 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import uvicorn
 
 from slackwater.errors import InvalidArgument
 from slackwater.owner.api.commit_owner import CommitOwner
+from slackwater.owner.served.access.audit_trail import AuditTrail
 from slackwater.owner.served.app import create_app
 from slackwater.owner.served.client.addresses import is_loopback
 from slackwater.owner.served.http.connections import AdmittingListener, Connections
 from slackwater.owner.served.http.http_protocol import bounded_protocol
 from slackwater.owner.served.settings import ServedSettings
 from slackwater.owner.served.tokens import Tokens
+
+if TYPE_CHECKING:
+    from slackwater.owner.served.access.identity_provider import IdentityProvider
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8080
@@ -59,8 +64,12 @@ class OwnerServer:
         tokens: Tokens | None,
         binding: Binding | None = None,
         settings: ServedSettings | None = None,
+        provider: IdentityProvider | None = None,
+        audit: AuditTrail | None = None,
     ) -> None:
-        """Create the server. `run` closes `owner` at its end.
+        """Create the server. `run` closes `audit` and `owner` at its end.
+
+        The server accepts tokens of `provider` beside `tokens`.
 
         Raises InvalidArgument if the address is unavailable, if the certificate is unreadable, or without `tokens` for
         a host reachable from other machines.
@@ -73,12 +82,13 @@ class OwnerServer:
             )
         _check_certificate(binding)
         self._owner = owner
+        self._audit = audit
         chosen = settings or ServedSettings()
         connections = Connections.of(chosen)
         self._socket = _listening(binding)
         self._socket.connections = connections
         config = uvicorn.Config(
-            create_app(owner, tokens, chosen),
+            create_app(owner, tokens, chosen, provider, audit),
             # Other event loops and protocols would bypass our limits.
             loop="asyncio",
             http=bounded_protocol(chosen, connections),
@@ -109,6 +119,8 @@ class OwnerServer:
                 self._server.run(sockets=[self._socket])
             finally:
                 self._socket.close()
+                if self._audit is not None:
+                    self._audit.close()
                 _log.info("closing the owner")
                 self._owner.close()
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from slackwater.errors import InvalidArgument
 
@@ -24,6 +25,9 @@ class ServedSettings:
     decided transactions. `concurrent_waits` applies to lock requests. `concurrent_reads` applies separately to reads of
     the latest state, reads of the past, and transaction steps. Each queue holds `waiting_calls` further calls. With
     `public_metrics`, `/metrics` needs no token. It includes table names.
+
+    `credentials` are storage options given out to clients of Unity Catalog, empty for none. Each client with the scope
+    `read` gets them.
     """
 
     max_body_bytes: int = 32 * MIB
@@ -40,9 +44,10 @@ class ServedSettings:
     body_timeout_s: float = 60.0
     health_timeout_s: float = 5.0
     public_metrics: bool = False
+    credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
             value = getattr(self, name)
-            if value is not None and name != "public_metrics" and not value > 0:
+            if value is not None and name not in ("public_metrics", "credentials") and not value > 0:
                 raise InvalidArgument(f"the setting {name} must be greater than 0, found {value!r}")

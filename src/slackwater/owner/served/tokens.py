@@ -1,4 +1,4 @@
-"""Tokens of a served commit owner, with scopes. Only their hashes are stored.
+"""Tokens of a served commit owner, with scopes and grants. Only their hashes are stored.
 
 Source: docs/security.md.
 """
@@ -11,8 +11,8 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass
-from enum import Enum
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
@@ -22,6 +22,7 @@ from slackwater.owner.api.field_types import Name
 from slackwater.owner.api.wire_model import checked
 from slackwater.owner.database.database import Database
 from slackwater.owner.database.schema import tokens as tokens_table
+from slackwater.owner.served.access.permissions import Grant, Grants, Principal, Scope, parse_grants
 from slackwater.owner.state.clock import OwnerClock
 
 CACHED_S = 3.0
@@ -33,31 +34,6 @@ _FORM = re.compile(_PREFIX + r"[A-Za-z0-9_-]{43}")
 _MOST_CACHED = 4096
 
 
-class Scope(str, Enum):
-    """Scope of a token. Each scope includes the previous scopes."""
-
-    READ = "read"
-    """Read tables and commits."""
-    COMMIT = "commit"
-    """Write to tables."""
-    ADMIN = "admin"
-    """Adopt, release and repair tables."""
-
-
-@dataclass(frozen=True, slots=True)
-class Principal:
-    """An authenticated caller: name of the token, scopes, and expiry (ms since the epoch)."""
-
-    name: str
-    scopes: frozenset[Scope]
-    expires_ms: int | None = None
-
-    def allows(self, scope: Scope) -> bool:
-        """Return whether the scopes include `scope`."""
-        order = list(Scope)
-        return any(order.index(own) >= order.index(scope) for own in self.scopes)
-
-
 @dataclass(frozen=True, slots=True)
 class TokenRecord:
     """A token in the list of tokens, without its secret. Times in ms since the epoch."""
@@ -66,6 +42,7 @@ class TokenRecord:
     scopes: frozenset[Scope]
     created_ms: int
     expires_ms: int | None
+    grants: Grants | None = None
 
 
 class Tokens:
@@ -84,10 +61,20 @@ class Tokens:
         """The owner's database with the tokens."""
         return self._database
 
-    def create(self, name: str, scopes: Collection[Scope | str], expires_ms: int | None = None) -> str:
+    def create(
+        self,
+        name: str,
+        scopes: Collection[Scope | str],
+        expires_ms: int | None = None,
+        grants: Collection[str] | None = None,
+    ) -> str:
         """Create a token and return its secret. The secret is not stored.
 
-        Raises InvalidArgument for a used or malformed name, for no or unknown scopes, and for an expiry in the past.
+        With `grants`, such as `["sales.*:commit", "stock:read"]`, the token is limited to these tables.
+
+        Raises:
+            InvalidArgument: If the name is used or malformed, if scopes are missing or unknown, if the expiry is in the
+                past, or if a grant is malformed or exceeds the scopes.
         """
         checked(Name, "token's name", name)
         granted = _parsed(scopes)
@@ -101,6 +88,7 @@ class Tokens:
             "scopes": _joined(granted),
             "created_ms": now_ms,
             "expires_ms": expires_ms,
+            "grants": None if grants is None else _grants_text(parse_grants(grants, granted)),
         }
 
         def insert(connection: Connection) -> None:
@@ -122,15 +110,36 @@ class Tokens:
             lambda connection: connection.execute(sa.select(tokens_table.c.name).where(named)).all()
         )
         if not known:
-            raise InvalidArgument(f"no token named {name!r} exists")
+            raise _unknown(name)
         self._database.write(lambda connection: connection.execute(sa.delete(tokens_table).where(named)) and None)
+        self._cache.clear()
+
+    def grant(self, name: str, grants: Collection[str] | None) -> None:
+        """Replace the grants of a token. None gives access to all tables. Other processes notice within `CACHED_S`.
+
+        Raises:
+            InvalidArgument: If no such token exists, or if a grant is malformed or exceeds the scopes of the token.
+        """
+        named = tokens_table.c.name == name
+
+        def replace(connection: Connection) -> None:
+            scopes = connection.execute(sa.select(tokens_table.c.scopes).where(named)).scalar_one_or_none()
+            if scopes is None:
+                raise _unknown(name)
+            text = None if grants is None else _grants_text(parse_grants(grants, _split(scopes)))
+            connection.execute(sa.update(tokens_table).where(named).values(grants=text))
+
+        self._database.write(replace)
         self._cache.clear()
 
     def records(self) -> list[TokenRecord]:
         """Return all tokens by name, including expired tokens."""
         statement = sa.select(tokens_table).order_by(tokens_table.c.name)
         rows = self._database.read(lambda connection: connection.execute(statement).all())
-        return [TokenRecord(row.name, _split(row.scopes), row.created_ms, row.expires_ms) for row in rows]
+        return [
+            TokenRecord(row.name, _split(row.scopes), row.created_ms, row.expires_ms, _grants(row.grants))
+            for row in rows
+        ]
 
     def authorize(self, token: str) -> Principal | None:
         """Return the principal of `token`, None if unknown, revoked or expired. May query the database.
@@ -148,7 +157,7 @@ class Tokens:
         row = self._database.read(lambda connection: connection.execute(statement).one_or_none())
         if row is None or not hmac.compare_digest(row.token_hash, hashed):
             return None
-        granted = Principal(row.name, _split(row.scopes), row.expires_ms)
+        granted = Principal(row.name, _split(row.scopes), row.expires_ms, _grants(row.grants))
         if len(self._cache) >= _MOST_CACHED:
             self._cache.clear()
         self._cache[hashed] = (granted, asked)
@@ -189,3 +198,22 @@ def _split(text: str) -> frozenset[Scope]:
     # Scopes of newer versions are ignored.
     known = {scope.value for scope in Scope}
     return frozenset(Scope(part) for part in text.split(",") if part in known)
+
+
+def _grants_text(grants: Grants) -> str:
+    return " ".join(str(grant) for grant in grants)
+
+
+def _grants(text: str | None) -> Grants | None:
+    if text is None:
+        return None
+    found = []
+    for part in text.split():
+        # Grants of newer versions are ignored. This never adds a permission.
+        with suppress(InvalidArgument):
+            found.append(Grant.parse(part))
+    return tuple(found)
+
+
+def _unknown(name: str) -> InvalidArgument:
+    return InvalidArgument(f"no token named {name!r} exists")

@@ -21,8 +21,8 @@ from starlette.requests import Request
 from slackwater.errors import NotAuthorized
 from slackwater.owner.database.database import Database
 from slackwater.owner.database.schema import decisions, locks, openers, prepared, promises, transactions
+from slackwater.owner.served.access.permissions import Principal, Scope
 from slackwater.owner.served.admission import granted_to
-from slackwater.owner.served.tokens import Principal, Scope
 from slackwater.owner.state.clock import OwnerClock
 from slackwater.owner.state.group_commit import GroupCommitQueue
 from slackwater.owner.state.log_head import RATIFIED
@@ -125,7 +125,7 @@ class TransactionOwners:
         """Check that the caller opened the transaction. Raises NotAuthorized, CommitOwnerUnavailable."""
         if self._database is None:
             return
-        if step is not TransactionCall.WORK and granted.allows(Scope.ADMIN):
+        if step is not TransactionCall.WORK and granted.may_everywhere(Scope.ADMIN):
             return
         name = self._cached(txn_id)
         if name is None:

@@ -22,10 +22,10 @@ from slackwater.owner.api.transactions import (
     TransactionResponse,
     Vote,
 )
+from slackwater.owner.served.access.permissions import Scope
 from slackwater.owner.served.admission import signed
 from slackwater.owner.served.request_observer import observation
 from slackwater.owner.served.routes import Service, answer, route
-from slackwater.owner.served.tokens import Scope
 from slackwater.owner.served.transaction_ownership import TransactionCall
 from slackwater.owner.served.wire import calls
 from slackwater.owner.served.wire.queries import CutQuery
@@ -43,29 +43,31 @@ def add_transactions(router: APIRouter, service: Service) -> None:
 
 
 def _add_steps(router: APIRouter, service: Service, holders: LockHolders) -> None:
-    owner, workers, guarded = service.owner, service.workers, service.openers.guarded
+    owner_of, workers, guarded = service.owner_for, service.workers, service.openers.guarded
 
     @route(router, calls.GET_CUT, Scope.READ, 404)
-    async def get_cut(asked: Annotated[CutQuery, Query()]) -> Cut:
+    async def get_cut(request: Request, asked: Annotated[CutQuery, Query()]) -> Cut:
         """Return a consistent state of all tables: the latest, or the stable state at an instant."""
         if asked.timestamp_ms is None:
-            return await workers.look(owner.cut)
-        return await workers.look_back(owner.cut, asked.timestamp_ms)
+            return await workers.look(owner_of(request).cut)
+        return await workers.look_back(owner_of(request).cut, asked.timestamp_ms)
 
     @route(router, calls.GET_TIME, Scope.COMMIT, 404, 409)
     async def get_time(request: Request, txn_id: TxnId, body: TimeRequest) -> TimestampRange:
         """Return the timestamp range after a request for the current time. Repeating the request is safe."""
+        observation(request.scope).used = [*(item.table_id for item in body.writes), *body.holds]
         if body.holds:
             holders.add(txn_id)
-        return await workers.step(guarded(request, txn_id, TransactionCall.WORK, owner.narrow), body)
+        return await workers.step(guarded(request, txn_id, TransactionCall.WORK, owner_of(request).narrow), body)
 
     @route(router, calls.LOCK, Scope.COMMIT, 404, 409)
     async def lock(request: Request, txn_id: TxnId, body: LockRequest) -> calls.EmptyResponse:
         """Lock the items for the transaction. 409 (LockTimeout) if locks are unavailable. Repeat to keep waiting."""
+        observation(request.scope).used = [item.table_id for item in body.items]
         holders.add(txn_id)
 
         def lock(timeout_s: float) -> None:
-            owner.lock(replace(body, timeout_s=timeout_s))
+            owner_of(request).lock(replace(body, timeout_s=timeout_s))
 
         call = guarded(request, txn_id, TransactionCall.WORK, lock)
         await workers.lock(call, min(body.timeout_s, LONGEST_LOCK_WAIT_S))
@@ -74,7 +76,7 @@ def _add_steps(router: APIRouter, service: Service, holders: LockHolders) -> Non
     @route(router, calls.KEEP_ALIVE, Scope.COMMIT, 404, 409)
     async def keep_alive(request: Request, txn_id: TxnId) -> calls.EmptyResponse:
         """Renew the lease of the transaction and its locks."""
-        await workers.step(guarded(request, txn_id, TransactionCall.WORK, owner.keep_alive), txn_id)
+        await workers.step(guarded(request, txn_id, TransactionCall.WORK, owner_of(request).keep_alive), txn_id)
         # Another server of the same owner may have granted the locks.
         holders.add(txn_id)
         return calls.EmptyResponse()
@@ -82,7 +84,7 @@ def _add_steps(router: APIRouter, service: Service, holders: LockHolders) -> Non
     @route(router, calls.END, Scope.COMMIT, 404, 409)
     async def end(request: Request, txn_id: TxnId) -> calls.EmptyResponse:
         """Discard a transaction without a commit, and release its locks."""
-        await workers.step(guarded(request, txn_id, TransactionCall.END, owner.end), txn_id)
+        await workers.step(guarded(request, txn_id, TransactionCall.END, owner_of(request).end), txn_id)
         holders.remove(txn_id)
         return calls.EmptyResponse()
 
@@ -92,7 +94,7 @@ def _add_steps(router: APIRouter, service: Service, holders: LockHolders) -> Non
     ) -> TransactionResponse | TransactionConflict:
         """Commit all writes with one timestamp. 409 with `latestVersions` if a base version is not the latest."""
         body = _signed(request, body)
-        call = guarded(request, body.txn_id, TransactionCall.WORK, owner.commit_transaction)
+        call = guarded(request, body.txn_id, TransactionCall.WORK, owner_of(request).commit_transaction)
         outcome = await workers.ratify(call, body, body.txn_id in holders)
         service.metrics.count_commit(isinstance(outcome, TransactionResponse))
         if isinstance(outcome, TransactionResponse):
@@ -102,7 +104,7 @@ def _add_steps(router: APIRouter, service: Service, holders: LockHolders) -> Non
 
 
 def _add_two_phase_commit(router: APIRouter, service: Service, holders: LockHolders) -> None:
-    owner, workers, guarded = service.owner, service.workers, service.openers.guarded
+    owner_of, workers, guarded = service.owner_for, service.workers, service.openers.guarded
 
     @route(router, calls.PREPARE, Scope.COMMIT, 404)
     async def prepare(request: Request, txn_id: TxnId, body: calls.PrepareRequest) -> Vote | TransactionConflict:
@@ -111,7 +113,7 @@ def _add_two_phase_commit(router: APIRouter, service: Service, holders: LockHold
         409 with `latestVersions`, see the commit of a transaction. Repeating the request is safe: the first vote
         remains valid.
         """
-        call = functools.partial(owner.prepare, _signed(request, body.transaction), body.coordinator_id)
+        call = functools.partial(owner_of(request).prepare, _signed(request, body.transaction), body.coordinator_id)
         outcome = await workers.vote(guarded(request, txn_id, TransactionCall.WORK, call), txn_id in holders)
         # The locks stay, even after a conflict.
         holders.add(txn_id)
@@ -122,7 +124,7 @@ def _add_two_phase_commit(router: APIRouter, service: Service, holders: LockHold
     @route(router, calls.FINISH, Scope.COMMIT, 404, 409)
     async def finish(request: Request, txn_id: TxnId, body: calls.FinishRequest) -> calls.FinishAnswer:
         """Apply the decision, once. Repeating the request is safe. Repeat after every error except a rejection."""
-        call = guarded(request, txn_id, TransactionCall.END, owner.finish)
+        call = guarded(request, txn_id, TransactionCall.END, owner_of(request).finish)
         response = await workers.finish(call, txn_id, body.timestamp_ms)
         if response is not None:
             service.metrics.count_commit(True)
@@ -131,9 +133,9 @@ def _add_two_phase_commit(router: APIRouter, service: Service, holders: LockHold
         return calls.FinishAnswer(response)
 
     @route(router, calls.GET_IN_DOUBT, Scope.ADMIN, 404)
-    async def get_in_doubt() -> calls.InDoubtAnswer:
+    async def get_in_doubt(request: Request) -> calls.InDoubtAnswer:
         """Return the transactions with a vote of this owner and an unknown outcome."""
-        return calls.InDoubtAnswer(await workers.look(owner.in_doubt))
+        return calls.InDoubtAnswer(await workers.look(owner_of(request).in_doubt))
 
     @route(router, calls.DECIDE, Scope.COMMIT, 404, own={504: _UNKNOWN})
     async def decide(request: Request, txn_id: TxnId, body: calls.DecisionRequest) -> calls.DecisionAnswer:
@@ -141,13 +143,13 @@ def _add_two_phase_commit(router: APIRouter, service: Service, holders: LockHold
 
         The response has the effective decision: the first one. Repeating the request is safe.
         """
-        call = guarded(request, txn_id, TransactionCall.WORK, owner.decide)
+        call = guarded(request, txn_id, TransactionCall.WORK, owner_of(request).decide)
         return calls.DecisionAnswer(await workers.decide(call, txn_id, body.timestamp_ms, body.participants))
 
     @route(router, calls.ASK_DECISION, Scope.COMMIT, 404)
     async def ask_decision(request: Request, txn_id: TxnId) -> calls.DecisionAnswer:
         """Return the coordinator's decision. An undecided transaction is aborted now."""
-        call = guarded(request, txn_id, TransactionCall.ASK, owner.decision)
+        call = guarded(request, txn_id, TransactionCall.ASK, owner_of(request).decision)
         return calls.DecisionAnswer(await workers.step(call, txn_id))
 
     @route(router, calls.ACKNOWLEDGE, Scope.COMMIT, 404)
@@ -156,7 +158,7 @@ def _add_two_phase_commit(router: APIRouter, service: Service, holders: LockHold
 
         After the last acknowledgement, a decision to commit is deleted.
         """
-        call = guarded(request, txn_id, TransactionCall.END, owner.acknowledge)
+        call = guarded(request, txn_id, TransactionCall.END, owner_of(request).acknowledge)
         await workers.step(call, txn_id, body.participant_id)
         return calls.EmptyResponse()
 
@@ -166,6 +168,7 @@ def _signed(request: Request, asked: TransactionRequest) -> TransactionRequest:
     seen = observation(request.scope)
     seen.transaction = asked.txn_id
     seen.versions = {write.table_id: None for write in asked.writes}
+    seen.used = [read.table_id for read in asked.reads]
     return replace(asked, writes=[replace(write, actions=signed(request, write.actions)) for write in asked.writes])
 
 

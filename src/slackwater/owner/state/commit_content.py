@@ -14,13 +14,14 @@ import orjson
 from slackwater.errors import InvalidArgument
 from slackwater.owner.api.actions import Action
 from slackwater.protocol.actions.actions import DomainMetadata
+from slackwater.protocol.actions.transaction_groups import ACTION, GROUP_TAG, TransactionGroup
 from slackwater.protocol.features import row_tracking
 from slackwater.protocol.properties.properties import ICT_ENABLEMENT_TIMESTAMP, ICT_ENABLEMENT_VERSION
 
 TRANSACTION_TABLES = "transactionTables"
 """Field of `commitInfo`: ids of all tables written by a transaction over several tables. All commit or none."""
 
-_MOVABLE = frozenset({"commitInfo", "add", "domainMetadata"})
+_MOVABLE = frozenset({"commitInfo", "add", "domainMetadata", ACTION})
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,19 +65,23 @@ def content(
     shift: int | None = None,
     commit_version: int | None = None,
     table_ids: Sequence[str] = (),
+    group: TransactionGroup | None = None,
 ) -> bytes:
     """Return the file content of the commit: `actions` with the owner's timestamp, one JSON object per line.
 
-    `table_ids` are the tables of its transaction, recorded if there are several. `shift` and `commit_version` apply to
+    `table_ids` are the tables of its transaction, recorded if there are several. `group` has the allocated versions of
+    its transaction, and replaces the proposed versions. `shift` and `commit_version` apply to
     a moved commit in a table with row ids. `shift` is added to its new row ids. `commit_version` is the version of the
     rows.
     """
     lines = []
     for action in actions:
         if "commitInfo" in action:
-            action = _stamped(action, timestamp_ms, table_ids)  # noqa: PLW2901
+            action = _stamped(action, timestamp_ms, table_ids, group)  # noqa: PLW2901
         elif "metaData" in action:
             action = enabled(action, version, timestamp_ms)  # noqa: PLW2901
+        elif group is not None and ACTION in action:
+            action = group.to_json()  # noqa: PLW2901
         elif shift is not None and "add" in action:
             action = _moved(action, shift, commit_version)  # noqa: PLW2901
         elif shift is not None and "domainMetadata" in action:
@@ -116,12 +121,14 @@ def enabled(action: Action, version: int, timestamp_ms: int) -> Action:
     }
 
 
-def _stamped(action: Action, timestamp_ms: int, table_ids: Sequence[str]) -> Action:
+def _stamped(action: Action, timestamp_ms: int, table_ids: Sequence[str], group: TransactionGroup | None) -> Action:
     node: dict[str, Any] = {**action["commitInfo"], "inCommitTimestamp": timestamp_ms, "timestamp": timestamp_ms}
     # Only the owner sets this field, because a recovery uses it to decide on commits of other tables.
     node.pop(TRANSACTION_TABLES, None)
     if len(table_ids) > 1:
         node[TRANSACTION_TABLES] = list(table_ids)
+    if group is not None:
+        node["tags"] = {**(node.get("tags") or {}), GROUP_TAG: group.transaction_id}
     return {"commitInfo": {"inCommitTimestamp": timestamp_ms, **node}}
 
 

@@ -56,8 +56,12 @@ def publish(store: ObjectStore, version: int, file_name: str, commit_id: str) ->
     return True
 
 
-def is_published(store: ObjectStore, version: int, file_name: str, commit_id: str) -> bool:
-    """Return whether `_delta_log` contains this commit in `version`, instead of none or another commit."""
+def is_published(store: ObjectStore, version: int, file_name: str, commit_id: str | None) -> bool:
+    """Return whether `_delta_log` contains this commit in `version`, instead of none or another commit.
+
+    If the staged file is deleted, the id decides. With None for an unknown id, any commit is accepted then, because
+    staged files are deleted only after their publication.
+    """
     try:
         found = store.read(commit_path(version))
     except ObjectNotFound:
@@ -65,7 +69,7 @@ def is_published(store: ObjectStore, version: int, file_name: str, commit_id: st
     try:
         return found == store.read(staged_path(file_name))
     except ObjectNotFound:
-        return transaction_at(store, version) == commit_id
+        return commit_id is None or transaction_at(store, version) == commit_id
 
 
 def versions_after(store: ObjectStore, version: int) -> list[int]:

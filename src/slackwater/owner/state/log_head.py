@@ -22,7 +22,8 @@ from slackwater.errors import (
 from slackwater.owner.api.commits import Commit, TableState
 from slackwater.owner.database.schema import tables
 from slackwater.owner.state.commit_content import ContentFacts
-from slackwater.protocol.actions.file_names import staged_file_name
+from slackwater.owner.state.table_form import staged_directory
+from slackwater.protocol.actions.file_names import COMMITS_DIRECTORY, staged_file_name
 
 TURN_MS = 1500
 """Duration of a priority reservation, for a commit with repeated version conflicts."""
@@ -89,11 +90,13 @@ class Head:
     timestamp_ms: int
     mark: int | None
     change: int
+    directory: str = COMMITS_DIRECTORY
 
     @staticmethod
     def of(row: Row[Any]) -> Head:
         """Return the head of the table of `row`."""
-        return Head(row.allocated_version, row.allocated_ms, row.allocated_mark, row.allocated_change)
+        directory = staged_directory(row.kept)
+        return Head(row.allocated_version, row.allocated_ms, row.allocated_mark, row.allocated_change, directory)
 
     def may_be_followed(self, version: int, facts: ContentFacts, may_move: bool) -> bool:
         """Return whether a request for `version` may follow commits unknown to its writer."""
@@ -107,7 +110,7 @@ class Head:
         shift = None
         if version < expected and facts.first_row_id is not None and self.mark is not None:
             shift = self.mark + 1 - facts.first_row_id
-        return Allocated(expected, timestamp_ms, staged_file_name(expected, file_id), shift)
+        return Allocated(expected, timestamp_ms, staged_file_name(expected, file_id, self.directory), shift)
 
     def advance(
         self, table_id: str, claim: AllocationClaim, facts: ContentFacts, allocated: Allocated

@@ -1,6 +1,7 @@
 """The names of the files in `_delta_log`: parsing and formatting.
 
-Source: delta-protocol.md "Delta Log Entries", "Checkpoint Naming Scheme", "Log Compaction Files"; managed-commits.md.
+Source: delta-protocol.md "Delta Log Entries", "Checkpoint Naming Scheme", "Log Compaction Files"; managed-commits.md;
+PROTOCOL.md "Catalog-managed tables".
 """
 
 from __future__ import annotations
@@ -14,6 +15,10 @@ from slackwater.errors import InvalidArgument
 
 LOG = "_delta_log"
 COMMITS_DIRECTORY = "_commits"
+"""Directory of the staged commits of a table with the feature managedCommit."""
+STAGED_COMMITS_DIRECTORY = "_staged_commits"
+"""Directory of the staged commits of a table with the feature catalogManaged."""
+STAGED_DIRECTORIES = (COMMITS_DIRECTORY, STAGED_COMMITS_DIRECTORY)
 
 _MAX_VERSION = 2**63 - 1
 _VERSION = r"([0-9]{20})"
@@ -22,7 +27,7 @@ _VERSIONED = re.compile(rf"{_VERSION}\.(.*)", re.DOTALL)
 _COMPACTED = re.compile(rf"{_VERSION}\.compacted\.json")
 _MULTIPART = re.compile(r"checkpoint\.([0-9]{10})\.([0-9]{10})\.parquet")
 _UUID_CHECKPOINT = re.compile(rf"checkpoint\.{_UUID}\.(?:parquet|json)")
-_STAGED_COMMIT = re.compile(rf"{COMMITS_DIRECTORY}/{_VERSION}\.{_UUID}\.json")
+_STAGED_COMMIT = re.compile(rf"(?:{'|'.join(STAGED_DIRECTORIES)})/{_VERSION}\.{_UUID}\.json")
 # Names of a known form with an invalid number or UUID. No writer creates such files, not even a newer one.
 _MALFORMED = re.compile(r"checkpoint\.[^.]*\.(?:json|parquet)|checkpoint\.[^.]*\.[^.]*\.parquet|[^.]*\.compacted\.json")
 
@@ -125,12 +130,14 @@ def compacted_name(start_version: int, end_version: int) -> str:
     return f"{version_prefix(start_version)}.{version_prefix(end_version)}.compacted.json"
 
 
-def staged_file_name(version: int, uuid: uuids.UUID | str) -> str:
-    """Return the file name of a staged commit, relative to the directory of staged commits.
+def staged_file_name(version: int, uuid: uuids.UUID | str, directory: str = COMMITS_DIRECTORY) -> str:
+    """Return the file name of a staged commit, as recorded by an owner: relative to COMMITS_DIRECTORY.
 
-    Raises InvalidArgument for an invalid version or an invalid UUID.
+    In another `directory`, the name begins with the directory and is relative to `_delta_log`. Raises InvalidArgument
+    for an invalid version or an invalid UUID.
     """
-    return f"{version_prefix(version)}.{_canonical(uuid)}.json"
+    name = f"{version_prefix(version)}.{_canonical(uuid)}.json"
+    return name if directory == COMMITS_DIRECTORY else f"{directory}/{name}"
 
 
 def staged_commit_name(version: int, uuid: uuids.UUID | str) -> str:
@@ -142,8 +149,8 @@ def staged_commit_name(version: int, uuid: uuids.UUID | str) -> str:
 
 
 def staged_path(file_name: str) -> str:
-    """Return the path of the staged commit called `file_name`, relative to the table's root."""
-    return f"{LOG}/{COMMITS_DIRECTORY}/{file_name}"
+    """Return the path of the staged commit called `file_name`, relative to the table's root. See `staged_file_name`."""
+    return f"{LOG}/{file_name}" if "/" in file_name else f"{LOG}/{COMMITS_DIRECTORY}/{file_name}"
 
 
 def commit_path(version: int) -> str:

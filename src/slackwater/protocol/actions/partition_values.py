@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from slackwater.errors import CorruptLog, InvalidArgument, UnsupportedFeature
 from slackwater.protocol.actions.time_zones import time_zone
 from slackwater.protocol.schema.arrow_schema import to_arrow_type
-from slackwater.protocol.schema.schema import STRING, DataType, DecimalType, PrimitiveType
+from slackwater.protocol.schema.schema import DataType, DecimalType, PrimitiveType, is_string
 
 HIVE_DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
@@ -77,7 +77,7 @@ def parse_partition_column(values: pa.Array | pa.ChunkedArray, data_type: DataTy
     Source: delta-protocol.md "Partition Value Serialization".
     """
     array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-    if data_type == STRING:
+    if is_string(data_type):
         return _without_empty(array.cast(pa.string()))
     encoded = array if pa.types.is_dictionary(array.type) else array.cast(pa.string()).dictionary_encode()
     texts = _without_empty(encoded.dictionary.cast(pa.string()))

@@ -15,7 +15,14 @@ from slackwater.errors import CorruptTable, InvalidArgument
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata
 from slackwater.protocol.actions.files import AddFile
 from slackwater.protocol.features.column_mapping import NONE, physical_name
-from slackwater.protocol.schema.schema import DataType, DecimalType, PrimitiveType, StructField, StructType
+from slackwater.protocol.schema.schema import (
+    DataType,
+    DecimalType,
+    PrimitiveType,
+    StructField,
+    StructType,
+    collation_of,
+)
 
 DOMAIN = "delta.clustering"
 MOST_COLUMNS = 4
@@ -105,7 +112,8 @@ def validate_clustering_columns(
             raise InvalidArgument(f"clustering column {name} occurs twice", error_class="DELTA_DUPLICATE_COLUMNS_FOUND")
         if not has_extremes(data_type):
             raise InvalidArgument(
-                f"clustering column {name}: a table cannot be clustered by the type {data_type}",
+                f"clustering column {name}: a table cannot be clustered by the type {data_type}"
+                f"{'' if collation_of(data_type) is None else f' with the collation {collation_of(data_type)}'}",
                 error_class="DELTA_CLUSTERING_COLUMNS_DATATYPE_NOT_SUPPORTED",
             )
         if columns_with_stats is not None and column not in columns_with_stats:
@@ -151,7 +159,7 @@ def _dig(node: object, column: ColumnName) -> object:
 def has_extremes(data_type: DataType) -> bool:
     """Return whether files have minimum and maximum of a column of this type, for data skipping."""
     return isinstance(data_type, DecimalType) or (
-        isinstance(data_type, PrimitiveType) and data_type.name in _SKIPPING_TYPES
+        isinstance(data_type, PrimitiveType) and data_type.name in _SKIPPING_TYPES and data_type.collation is None
     )
 
 

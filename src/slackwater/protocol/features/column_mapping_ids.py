@@ -14,7 +14,14 @@ from slackwater.errors import InvalidArgument, InvalidSchema, UnsupportedFeature
 from slackwater.protocol.actions.actions import Metadata
 from slackwater.protocol.features.column_mapping import FIELD_ID, ID, NAME, NONE, PHYSICAL_NAME, field_id, physical_name
 from slackwater.protocol.features.table_configuration import TableConfiguration
-from slackwater.protocol.properties.properties import COLUMN_MAPPING_MODE, HAS_DROPPED_OR_RENAMED, MAX_COLUMN_ID
+from slackwater.protocol.properties.properties import (
+    COLUMN_MAPPING_MODE,
+    ENABLE_ICEBERG_WRITER_COMPAT_V1,
+    ENABLE_ICEBERG_WRITER_COMPAT_V3,
+    HAS_DROPPED_OR_RENAMED,
+    MAX_COLUMN_ID,
+    TableProperties,
+)
 from slackwater.protocol.schema.column_paths import ILLEGAL_CHARACTERS, format_column_path
 from slackwater.protocol.schema.schema import (
     ArrayType,
@@ -50,13 +57,15 @@ def assign_column_mapping(
     existing: StructType | None = None,
     physical: Callable[[], str] = random_physical_name,
     keeps_names: bool = False,
+    names_by_id: bool = False,
 ) -> tuple[StructType, int]:
     """Return `schema` with an id and a physical name for every field, and the greatest id so far.
 
     Includes nested fields. Fields with both keep them. Other fields get a name from `physical`, and ids above `max_id`
     (the table property `MAX_COLUMN_ID`) and above every id in `schema`. The returned id is at least `max_id`. Pass
     columns of other tables through `strip_mapping` first. In mode `none`, both values are returned unchanged. With
-    `keeps_names` the physical name is the column's own name, if a file can have this name.
+    `keeps_names` the physical name is the column's own name, if a file can have this name. With `names_by_id` it is
+    `col-` and the id.
 
     Pass `existing`, the table's schema, to enable mapping on an existing table. Its names are the column names in the
     data files. Fields of `existing` use these names as physical names, so that the files stay readable, and get new
@@ -78,7 +87,7 @@ def assign_column_mapping(
             return column
         last += 1
         is_own = path in written or (keeps_names and not any(c in ILLEGAL_CHARACTERS for c in column.name))
-        name = column.name if is_own else physical()
+        name = column.name if is_own else f"col-{last}" if names_by_id else physical()
         return replace(column, metadata={**_unmapped(column), FIELD_ID: last, PHYSICAL_NAME: name})
 
     mapped = rewrite_fields(schema, assigned)
@@ -105,12 +114,18 @@ def with_mapped_schema(
     """
     given = table.properties.integer(MAX_COLUMN_ID) or 0
     max_id = max(given, max_column_id(table.schema))
-    mapped, last = assign_column_mapping(schema, mode, max_id, existing, physical, keeps_names)
+    by_id = has_names_by_id(table.properties)
+    mapped, last = assign_column_mapping(schema, mode, max_id, existing, physical, keeps_names, by_id)
     configuration = dict(table.metadata.configuration)
     if mode != NONE:
         configuration[MAX_COLUMN_ID] = str(last)
     metadata = replace(table.metadata, schema_string=schema_to_json(mapped), configuration=configuration)
     return table.changed(metadata=metadata)
+
+
+def has_names_by_id(properties: TableProperties) -> bool:
+    """Return whether new columns must have `col-` and their id as physical name, for Iceberg's writers."""
+    return properties.flag(ENABLE_ICEBERG_WRITER_COMPAT_V1) or properties.flag(ENABLE_ICEBERG_WRITER_COMPAT_V3)
 
 
 def keeps_names(table: TableConfiguration) -> bool:

@@ -1,7 +1,8 @@
-"""Iceberg compatibility, versions 1 to 3: rules for the table and its files.
+"""Iceberg compatibility, versions 1 to 3: rules for the table and its files. Rules for tables of Iceberg's writers.
 
 Source: delta-protocol.md "Writer Requirements for IcebergCompatV1", "Writer Requirements for IcebergCompatV2"; the RFCs
-"IcebergCompatV3" and "Materialize Partition Columns".
+"IcebergCompatV3", "IcebergWriterCompatV1" and "Materialize Partition Columns"; for version 3 of the rules for Iceberg's
+writers, the Delta Kernel.
 """
 
 from __future__ import annotations
@@ -13,15 +14,19 @@ from dataclasses import replace
 from slackwater.errors import InvalidArgument, InvalidSchema
 from slackwater.protocol.actions.actions import Metadata
 from slackwater.protocol.features import row_tracking
-from slackwater.protocol.features.column_mapping import FIELD_ID, NONE, PHYSICAL_NAME
+from slackwater.protocol.features.column_mapping import FIELD_ID, ID, NONE, PHYSICAL_NAME
 from slackwater.protocol.features.column_mapping_ids import NESTED_IDS as NESTED_ID_KEYS
 from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.properties.properties import (
     COLUMN_MAPPING_MODE,
+    CONSTRAINT_PREFIX,
+    ENABLE_CHANGE_DATA_FEED,
     ENABLE_DELETION_VECTORS,
     ENABLE_ICEBERG_COMPAT_V1,
     ENABLE_ICEBERG_COMPAT_V2,
     ENABLE_ICEBERG_COMPAT_V3,
+    ENABLE_ICEBERG_WRITER_COMPAT_V1,
+    ENABLE_ICEBERG_WRITER_COMPAT_V3,
     ENABLE_ROW_TRACKING,
     MATERIALIZED_ROW_COMMIT_VERSION,
     MATERIALIZED_ROW_ID,
@@ -31,7 +36,11 @@ from slackwater.protocol.properties.properties import (
 from slackwater.protocol.schema.nested_columns import parts
 from slackwater.protocol.schema.schema import (
     CURRENT_DEFAULT,
+    GENERATION_EXPRESSION,
+    IDENTITY_PREFIX,
+    INVARIANTS,
     ArrayType,
+    ColumnPath,
     DataType,
     DecimalType,
     GeospatialType,
@@ -49,6 +58,23 @@ from slackwater.protocol.sqlglot_adapter import is_literal
 # the second key, its ids take precedence.
 NESTED_IDS, _NESTED_IDS_ELSEWHERE = NESTED_ID_KEYS
 _ENABLED_BY = {1: ENABLE_ICEBERG_COMPAT_V1, 2: ENABLE_ICEBERG_COMPAT_V2, 3: ENABLE_ICEBERG_COMPAT_V3}
+_WRITERS_ENABLED_BY = {1: ENABLE_ICEBERG_WRITER_COMPAT_V1, 3: ENABLE_ICEBERG_WRITER_COMPAT_V3}
+_COMPAT_OF_WRITERS = {1: 2, 3: 3}
+# Source: the RFC "IcebergWriterCompatV1"; the Delta Kernel for checkpointProtection, catalogManaged and version 3. A
+# table may support the features of the first line, but not use them.
+_OF_ALL_WRITERS = frozenset(
+    "invariants changeDataFeed checkConstraints identityColumns generatedColumns rowTracking "
+    "appendOnly columnMapping domainMetadata vacuumProtocolCheck v2Checkpoint inCommitTimestamp clustering "
+    "timestampNtz typeWidening checkpointProtection catalogManaged icebergCompatV2 icebergWriterCompatV1".split()
+)
+_FEATURES_OF_WRITERS = {
+    1: _OF_ALL_WRITERS,
+    3: _OF_ALL_WRITERS
+    | set(
+        "icebergCompatV3 icebergWriterCompatV3 deletionVectors variantType variantShredding allowColumnDefaults "
+        "geospatial".split()
+    ),
+}
 _LARGEST_ID = 2**31 - 1
 _ROW_ID_FIELD, _ROW_COMMIT_VERSION_FIELD = 2147483540, 2147483539
 _PRIMITIVES = frozenset(
@@ -104,12 +130,18 @@ def hidden_field_ids(table: TableConfiguration) -> dict[str, int]:
     return {table.properties[key]: number for key, number in keys.items() if key in table.properties}
 
 
-def with_row_tracking(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties, with row tracking enabled if version 3 needs it and the table does not set it."""
-    found = TableProperties(properties)
-    if found.flag(ENABLE_ICEBERG_COMPAT_V3) and ENABLE_ROW_TRACKING not in found:
-        return {**properties, ENABLE_ROW_TRACKING: "true"}
-    return dict(properties)
+def with_required_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties, with the flags that an enabled flag needs, if the table does not set them.
+
+    Version 3 needs row tracking. The rules for Iceberg's writers need a version of Iceberg compatibility.
+    """
+    needed = {_WRITERS_ENABLED_BY[version]: _ENABLED_BY[_COMPAT_OF_WRITERS[version]] for version in _WRITERS_ENABLED_BY}
+    changed = dict(properties)
+    for flag, other in (*needed.items(), (ENABLE_ICEBERG_COMPAT_V3, ENABLE_ROW_TRACKING)):
+        found = TableProperties(changed)
+        if found.flag(flag) and other not in found:
+            changed[other] = "true"
+    return changed
 
 
 def allows_type_change(old: str, new: str) -> bool:
@@ -141,6 +173,9 @@ def validate_iceberg_compat(
     `previous` is the table before the change, None for a new table. `has_earlier_files` is true if the table retains
     data files written under `previous`. Raises InvalidArgument, naming the broken rule and the cause.
     """
+    for writers in _WRITERS_ENABLED_BY:
+        if table.is_active(f"icebergWriterCompatV{writers}"):
+            _validate_for_writers(writers, table, previous)
     version = active_version(table)
     if version is None:
         return
@@ -201,6 +236,85 @@ def _ids_under(name: str, column: StructField) -> dict[str, int]:
         {key[len(name) + 1 :]: value for key, value in found.items() if key.startswith(f"{name}.")} for name in names
     ]
     return max(({part: ids[part] for part in ids if part in wanted} for ids in readings), key=len)
+
+
+def _validate_for_writers(version: int, table: TableConfiguration, previous: TableConfiguration | None) -> None:
+    """Validate the rules for tables that Iceberg's own writers also write, icebergWriterCompatV1 or V3."""
+    rule, compat = f"{_WRITERS_ENABLED_BY[version]} is true", _COMPAT_OF_WRITERS[version]
+    if active_version(table) != compat:
+        raise _violation(f"{rule}, which needs {_ENABLED_BY[compat]} to be true")
+    if table.column_mapping_mode != ID:
+        raise _violation(f"{rule}, which needs {COLUMN_MAPPING_MODE} to be id. Write the rows into a new table")
+    refused = sorted(table.supported_features - _FEATURES_OF_WRITERS[version])
+    if refused:
+        raise _violation(f"{rule}, which does not allow the table features {', '.join(refused)}. Drop them first")
+    active = next(_active_for_writers(version, table), None)
+    if active is not None:
+        raise _violation(f"{rule}, which does not allow {active}")
+    for path, data_type in parts(table.schema):
+        if str(data_type) in ("byte", "short"):
+            raise _violation(f"column {'.'.join(path)}: {rule}, which does not allow the type {data_type}. Use INT")
+    for path, column in walk_fields(table.schema):
+        _validate_column_for_writers(".".join(path), column, rule)
+    if previous is not None and previous.is_active(f"icebergWriterCompatV{version}"):
+        _validate_map_keys(table.schema, previous.schema, rule)
+
+
+def _active_for_writers(version: int, table: TableConfiguration) -> Iterator[str]:
+    """Yield the features in use that the table may support, but not use."""
+    if table.properties.flag(ENABLE_CHANGE_DATA_FEED):
+        yield f"the change data feed ({ENABLE_CHANGE_DATA_FEED})"
+    if version == 1 and table.properties.flag(ENABLE_ROW_TRACKING):
+        yield f"row tracking ({ENABLE_ROW_TRACKING})"
+    for key in table.metadata.configuration:
+        if key.lower().startswith(CONSTRAINT_PREFIX):
+            yield f"the CHECK constraint {key[len(CONSTRAINT_PREFIX) :]}"
+
+
+def _validate_column_for_writers(name: str, column: StructField, rule: str) -> None:
+    wanted = f"col-{column.metadata.get(FIELD_ID)}"
+    if column.metadata.get(PHYSICAL_NAME) != wanted:
+        raise _violation(
+            f"column {name}: {rule}, which needs the physical name {wanted}, found "
+            f"{column.metadata.get(PHYSICAL_NAME)}. Write the rows into a new table"
+        )
+    for key, what in ((GENERATION_EXPRESSION, "generation expression"), (INVARIANTS, "invariant")):
+        if key in column.metadata:
+            raise _violation(f"column {name}: {rule}, which does not allow the {what} {column.metadata[key]}")
+    if any(key.startswith(IDENTITY_PREFIX) for key in column.metadata):
+        raise _violation(f"column {name}: {rule}, which does not allow an identity column")
+
+
+def _validate_map_keys(schema: StructType, previous: StructType, rule: str) -> None:
+    before = {place: key for place, _, key in _map_keys(previous)}
+    for place, path, key in _map_keys(schema):
+        if before.get(place, key) != key:
+            raise _violation(
+                f"{'.'.join(path)}: {rule}, which does not allow a change of the key of a map. Add a new column"
+            )
+
+
+def _map_keys(schema: StructType) -> Iterator[tuple[tuple[object, ...], ColumnPath, StructType]]:
+    """Yield the keys of maps that are structs: the id of their column and the path inside it, the path, the type."""
+    for path, column in walk_fields(schema):
+        for inside, data_type in _values_in(column.type, ()):
+            if isinstance(data_type, MapType) and isinstance(data_type.key_type, StructType):
+                place = (column.metadata.get(FIELD_ID), *inside)
+                yield place, (*path, *inside, "key"), data_type.key_type
+
+
+def _values_in(data_type: DataType, path: ColumnPath) -> Iterator[tuple[ColumnPath, DataType]]:
+    """Yield `data_type` and the types inside its arrays and maps, without the columns inside structs."""
+    yield path, data_type
+    if isinstance(data_type, ArrayType):
+        yield from _values_in(data_type.element_type, (*path, "element"))
+    elif isinstance(data_type, MapType):
+        yield from _values_in(data_type.key_type, (*path, "key"))
+        yield from _values_in(data_type.value_type, (*path, "value"))
+
+
+def _violation(message: str) -> InvalidArgument:
+    return InvalidArgument(message, error_class="DELTA_ICEBERG_COMPAT_VIOLATION")
 
 
 def _validate_deletion_vectors(version: int, table: TableConfiguration, rule: str) -> None:

@@ -13,6 +13,7 @@ from slackwater.protocol.actions.actions import Protocol
 from slackwater.protocol.features.iceberg_compat import validate_iceberg_compat
 from slackwater.protocol.features.identity_columns import is_identity, validate_identity_columns
 from slackwater.protocol.features.row_tracking import validate_row_tracking
+from slackwater.protocol.features.sql_columns import read_columns
 from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.features.table_features import (
     FEATURES,
@@ -27,15 +28,19 @@ from slackwater.protocol.features.table_features import (
 )
 from slackwater.protocol.features.write_expressions import checks, row_rules
 from slackwater.protocol.properties.properties import ENABLE_IN_COMMIT_TIMESTAMPS, FEATURE_PREFIX
+from slackwater.protocol.schema.column_paths import format_column_path, resolve_path
 from slackwater.protocol.schema.nested_columns import parts
 from slackwater.protocol.schema.schema import (
     CURRENT_DEFAULT,
     GENERATION_EXPRESSION,
     INVARIANTS,
     TIMESTAMP_NTZ,
+    ColumnPath,
     DataType,
     GeospatialType,
+    StructField,
     VariantType,
+    collation_of,
     walk_fields,
 )
 from slackwater.protocol.unsupported.reasons import explained
@@ -71,7 +76,7 @@ def with_features(protocol: Protocol, features: Iterable[str]) -> Protocol:
     with the first reader feature not implied by the reader version. Raises InvalidArgument for unknown features,
     UnsupportedFeature for features refused by name.
     """
-    wanted = _with_requirements(features)
+    wanted = _with_requirements(features, supported_features(protocol))
     if wanted <= _stated(protocol):
         return protocol
     return _covering(protocol, supported_features(protocol) | wanted)
@@ -106,7 +111,7 @@ def without_feature(protocol: Protocol, name: str) -> Protocol:
             f"{', '.join(sorted(supported)) or 'none'}",
             error_class="DELTA_FEATURE_DROP_FEATURE_NOT_PRESENT",
         )
-    dependents = [f.name for f in FEATURES if f.name in supported and dropped in f.requires]
+    dependents = [f.name for f in FEATURES if f.name in supported and dropped in (*f.requires, *f.brings)]
     if dependents:
         raise InvalidArgument(
             f"the feature {name} is needed by {', '.join(dependents)}. Drop these first",
@@ -175,8 +180,10 @@ def validate_feature_combination(table: TableConfiguration) -> None:
             f"a table cannot be clustered and partitioned (by {', '.join(partition_columns)}) at the same time",
             error_class="DELTA_CLUSTER_BY_WITH_PARTITIONED_BY",
         )
-    if "managedCommit" in supported and not table.is_active("inCommitTimestamp"):
-        raise InvalidArgument(f"managed commits need {ENABLE_IN_COMMIT_TIMESTAMPS} to be true")
+    for feature in FEATURES:
+        is_timed = feature.name in supported and "inCommitTimestamp" in feature.requires
+        if is_timed and not table.is_active("inCommitTimestamp"):
+            raise InvalidArgument(f"the feature {feature.name} needs {ENABLE_IN_COMMIT_TIMESTAMPS} to be true")
     _validate_columns(table)
     validate_row_tracking(table)
     validate_iceberg_compat(table)
@@ -188,6 +195,8 @@ def _feature_of_type(data_type: DataType) -> str | None:
         return "variantType"
     if isinstance(data_type, GeospatialType):
         return "geospatial"
+    if collation_of(data_type) is not None:
+        return "collations"
     return "timestampNtz" if data_type == TIMESTAMP_NTZ else None
 
 
@@ -212,14 +221,26 @@ def _known(name: str) -> TableFeature:
     return feature
 
 
-def _with_requirements(names: Iterable[str]) -> frozenset[str]:
+def _with_requirements(names: Iterable[str], supported: Collection[str] = ()) -> frozenset[str]:
+    """Return `names` with their requirements, for a table with the features `supported`.
+
+    Raises InvalidArgument for an unknown feature, and for a feature whose requirement only a commit owner adds.
+    """
     found: set[str] = set()
     waiting = list(names)
+    present = {*supported, *map(canonical_feature, waiting)}
     while waiting:
         feature = _known(waiting.pop())
         if feature.name not in found:
             found.add(feature.name)
-            waiting += feature.requires
+            needed = (*feature.requires, *feature.brings)
+            by_owner = [name for name in needed if _known(name).by_owner and name not in present]
+            if by_owner:
+                raise InvalidArgument(
+                    f"the feature {feature.name} needs {', '.join(by_owner)}, which only a lake adds. Create the table "
+                    "in a lake with managed='catalogManaged', or change it with `slackwater lake migrate`"
+                )
+            waiting += needed
     return frozenset(found)
 
 
@@ -263,7 +284,8 @@ def _listing(protocol: Protocol, features: Collection[str], reader: int) -> Prot
     for_readers = [f.name for f in FEATURES if f.reader and f.name in features]
     if not set(for_readers) <= by_reader:
         reader = FEATURES_READER_VERSION
-    writer_features = _extended(protocol.writer_features, (f.name for f in FEATURES if f.name in features))
+    for_writers = (f.written_as or f.name for f in FEATURES if f.name in features)
+    writer_features = _extended(protocol.writer_features, for_writers)
     reader_features = _extended(protocol.reader_features, for_readers)
     return Protocol(
         reader,
@@ -275,7 +297,7 @@ def _listing(protocol: Protocol, features: Collection[str], reader: int) -> Prot
 
 def _extended(names: tuple[str, ...] | None, more: Iterable[str]) -> tuple[str, ...]:
     present = {canonical_feature(name) for name in names or ()}
-    return (*(names or ()), *(name for name in more if name not in present))
+    return (*(names or ()), *(name for name in more if canonical_feature(name) not in present))
 
 
 def _validate_columns(table: TableConfiguration) -> None:
@@ -292,6 +314,8 @@ def _validate_columns(table: TableConfiguration) -> None:
                 "generated. Generate a column of another type from it",
                 error_class="DELTA_UNSUPPORTED_DATA_TYPE_IN_GENERATED_COLUMN",
             )
+        if GENERATION_EXPRESSION in column.metadata:
+            _validate_without_collations(path, column, table)
         makers = [name for name, is_so in _makers(column.metadata, is_identity(column)) if is_so]
         if len(makers) > 1:
             raise InvalidArgument(
@@ -303,6 +327,26 @@ def _validate_columns(table: TableConfiguration) -> None:
     except InvalidSchema as error:
         raise InvalidArgument(str(error), error_class=error.error_class) from error
     validate_identity_columns(table.schema, table.metadata.partition_columns)
+
+
+def _validate_without_collations(path: ColumnPath, column: StructField, table: TableConfiguration) -> None:
+    """Raise InvalidArgument if the generated column `column` has a collation, or reads a column with one.
+
+    Spark has the same rule.
+    """
+    read = read_columns(str(column.metadata[GENERATION_EXPRESSION]), table.schema)
+    kinds = {path: column.type} | {each: resolve_path(table.schema, each)[1] for each in sorted(read)}
+    collated = [
+        format_column_path(each)
+        for each, kind in kinds.items()
+        if any(collation_of(part) is not None for _, part in parts(kind))
+    ]
+    if collated:
+        raise InvalidArgument(
+            f"column {format_column_path(path)} is generated, and {collated[0]} has a collation, on which the "
+            "generated values would depend. Use a column without a collation",
+            error_class="DELTA_UNSUPPORTED_DATA_TYPE_IN_GENERATED_COLUMN",
+        )
 
 
 def _makers(metadata: Mapping[str, object], has_identity: bool) -> Iterator[tuple[str, bool]]:

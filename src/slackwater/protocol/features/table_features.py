@@ -19,6 +19,8 @@ from slackwater.protocol.properties.properties import (
     ENABLE_ICEBERG_COMPAT_V1,
     ENABLE_ICEBERG_COMPAT_V2,
     ENABLE_ICEBERG_COMPAT_V3,
+    ENABLE_ICEBERG_WRITER_COMPAT_V1,
+    ENABLE_ICEBERG_WRITER_COMPAT_V3,
     ENABLE_IN_COMMIT_TIMESTAMPS,
     ENABLE_MATERIALIZE_PARTITION_COLUMNS,
     ENABLE_ROW_TRACKING,
@@ -33,6 +35,8 @@ MAX_READER_VERSION = 3
 MAX_WRITER_VERSION = 7
 FEATURES_READER_VERSION = 3
 FEATURES_WRITER_VERSION = 7
+MULTI_TABLE = "multiTableTransaction"
+"""The feature of tables whose multi-table transactions are in their logs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +45,11 @@ class TableFeature:
 
     `aliases` are other spellings of the name. `read_only_aliases` belong to an earlier form of the feature: this
     package reads it, but does not write it. `readable` is true if this package reads tables with the feature.
-    `requires` has the features that a table must also support. `enabled_by` is the table property that enables the
-    feature with one of `enabled_values`; empty `enabled_values` mean any value.
+    `requires` has the features that a table must also support. `brings` has the features that are added with it, but
+    that tables of other writers may lack. `enabled_by` is the table property that enables the feature with one of
+    `enabled_values`; empty `enabled_values` mean any value. `written_as` is the name of a feature of a proposal in
+    protocols that this package writes, until the proposal is accepted. With `by_owner`, only a commit owner adds the
+    feature.
     """
 
     name: str
@@ -53,8 +60,11 @@ class TableFeature:
     aliases: tuple[str, ...] = ()
     read_only_aliases: tuple[str, ...] = ()
     requires: tuple[str, ...] = ()
+    brings: tuple[str, ...] = ()
     enabled_by: str | None = None
     enabled_values: tuple[str, ...] = ("true",)
+    written_as: str | None = None
+    by_owner: bool = False
 
     def is_enabled_by(self, properties: TableProperties) -> bool:
         """Return whether the table's properties enable the feature. Raises CorruptTable for an invalid flag."""
@@ -100,7 +110,11 @@ FEATURES = (
     TableFeature("icebergCompatV1", requires=("columnMapping",), enabled_by=ENABLE_ICEBERG_COMPAT_V1),
     TableFeature("icebergCompatV2", requires=("columnMapping",), enabled_by=ENABLE_ICEBERG_COMPAT_V2),
     TableFeature("icebergCompatV3", requires=("columnMapping", "rowTracking"), enabled_by=ENABLE_ICEBERG_COMPAT_V3),
+    TableFeature("icebergWriterCompatV1", requires=("icebergCompatV2",), enabled_by=ENABLE_ICEBERG_WRITER_COMPAT_V1),
+    TableFeature("icebergWriterCompatV3", requires=("icebergCompatV3",), enabled_by=ENABLE_ICEBERG_WRITER_COMPAT_V3),
     TableFeature("clustering", requires=("domainMetadata",)),
+    # The RFC asks for domainMetadata, but the Delta Kernel adds the feature without it.
+    TableFeature("collations", aliases=("collations-preview",), brings=("domainMetadata",)),
     TableFeature("vacuumProtocolCheck", reader=True),
     TableFeature("checkpointProtection"),
     TableFeature("materializePartitionColumns", enabled_by=ENABLE_MATERIALIZE_PARTITION_COLUMNS),
@@ -119,6 +133,23 @@ FEATURES = (
         requires=("inCommitTimestamp",),
         enabled_by=MANAGED_COMMIT_OWNER,
         enabled_values=(),
+        by_owner=True,
+    ),
+    # The successor of managedCommit. Readers ask the catalog too.
+    TableFeature(
+        "catalogManaged",
+        reader=True,
+        aliases=("catalogOwned", "catalogOwned-preview"),
+        read_only_aliases=("catalogOwned", "catalogOwned-preview"),
+        requires=("inCommitTimestamp",),
+        by_owner=True,
+    ),
+    # A proposal, whose text demands the suffix during the experimental phase.
+    TableFeature(
+        MULTI_TABLE,
+        aliases=(f"{MULTI_TABLE}-dev",),
+        requires=("catalogManaged",),
+        written_as=f"{MULTI_TABLE}-dev",
     ),
     # Not in the four documents: files of an earlier, narrower type are read as the wider type of the schema. Written
     # files have the schema's types.

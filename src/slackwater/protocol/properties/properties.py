@@ -13,9 +13,13 @@ from typing import NamedTuple
 from slackwater.errors import CorruptTable, InvalidArgument, UnsupportedFeature
 from slackwater.html.redaction import setting_without_secrets
 from slackwater.protocol.properties.intervals import parse_interval_ms
+from slackwater.protocol.properties.parquet_version import page_version_of_format
 from slackwater.protocol.properties.registry import (
     APPEND_ONLY,
     AUTO_COMPACT,
+    CATALOG_OWNER,
+    CATALOG_OWNER_CONF,
+    CATALOG_TABLE_ID,
     CHECKPOINT_INTERVAL,
     CHECKPOINT_POLICY,
     CHECKPOINT_RETENTION,
@@ -36,6 +40,8 @@ from slackwater.protocol.properties.registry import (
     ENABLE_ICEBERG_COMPAT_V1,
     ENABLE_ICEBERG_COMPAT_V2,
     ENABLE_ICEBERG_COMPAT_V3,
+    ENABLE_ICEBERG_WRITER_COMPAT_V1,
+    ENABLE_ICEBERG_WRITER_COMPAT_V3,
     ENABLE_IN_COMMIT_TIMESTAMPS,
     ENABLE_MATERIALIZE_PARTITION_COLUMNS,
     ENABLE_ROW_TRACKING,
@@ -69,6 +75,9 @@ from slackwater.protocol.properties.registry import (
 __all__ = [
     "APPEND_ONLY",
     "AUTO_COMPACT",
+    "CATALOG_OWNER",
+    "CATALOG_OWNER_CONF",
+    "CATALOG_TABLE_ID",
     "CHECKPOINT_INTERVAL",
     "CHECKPOINT_POLICY",
     "CHECKPOINT_RETENTION",
@@ -89,6 +98,8 @@ __all__ = [
     "ENABLE_ICEBERG_COMPAT_V1",
     "ENABLE_ICEBERG_COMPAT_V2",
     "ENABLE_ICEBERG_COMPAT_V3",
+    "ENABLE_ICEBERG_WRITER_COMPAT_V1",
+    "ENABLE_ICEBERG_WRITER_COMPAT_V3",
     "ENABLE_IN_COMMIT_TIMESTAMPS",
     "ENABLE_MATERIALIZE_PARTITION_COLUMNS",
     "ENABLE_ROW_TRACKING",
@@ -251,15 +262,16 @@ def split_properties(properties: Mapping[str, str]) -> ClassifiedProperties:
 def validate_properties(properties: Mapping[str, str], current: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return `properties` for storage, with known keys and values in their canonical spelling.
 
-    Keys without the prefix `delta.` are not checked. `current` has the properties already set by the table, for the
-    rules between properties. Raises InvalidArgument for unknown `delta.` keys, with the closest known key. Raises
-    InvalidArgument for values outside the property's kind or range, properties set only by Slackwater itself, and
-    conflicting properties. Raises UnsupportedFeature for a setting without an implementation.
+    Keys without the prefix `delta.` are not checked, except keys set only by Slackwater itself. `current` has the
+    properties already set by the table, for the rules between properties. Raises InvalidArgument for unknown `delta.`
+    keys, with the closest known key. Raises InvalidArgument for values outside the property's kind or range, properties
+    set only by Slackwater itself, and conflicting properties. Raises UnsupportedFeature for a setting without an
+    implementation.
     """
     _validate_texts(properties)
     result: dict[str, str] = {}
     for key, value in properties.items():
-        if not key.lower().startswith(_DELTA):
+        if not key.lower().startswith(_DELTA) and find_property(key) is None:
             result[key] = value
             continue
         known = _settable(key)
@@ -372,6 +384,8 @@ def _parsed(known: TableProperty, value: str) -> str:
                 error_class="DELTA_INVALID_ISOLATION_LEVEL" if known.name == ISOLATION_LEVEL else None,
             )
         return found
+    if known.kind == "parquet version":
+        page_version_of_format(value)
     return value
 
 

@@ -14,6 +14,9 @@ APPEND_ONLY = "delta.appendOnly"
 AUTO_COMPACT = "delta.autoOptimize.autoCompact"
 AUTO_OPTIMIZE = "delta.autoOptimize"
 CAST_ICEBERG_TIME_TYPE = "delta.castIcebergTimeType"
+CATALOG_OWNER = "slackwater.commitOwner"
+CATALOG_OWNER_CONF = "slackwater.commitOwnerConf"
+CATALOG_TABLE_ID = "io.unitycatalog.tableId"
 CHECKPOINT_INTERVAL = "delta.checkpointInterval"
 CHECKPOINT_POLICY = "delta.checkpointPolicy"
 CHECKPOINT_RETENTION = "delta.checkpointRetentionDuration"
@@ -80,7 +83,7 @@ CONSTRAINT_PREFIX = "delta.constraints."
 MIN_READER_VERSION = "delta.minReaderVersion"
 MIN_WRITER_VERSION = "delta.minWriterVersion"
 
-Kind = OneOf["boolean", "integer", "interval", "choice", "text"]
+Kind = OneOf["boolean", "integer", "interval", "choice", "text", "parquet version"]
 
 _MOST_INT = 2**31 - 1
 _MOST_LONG = 2**63 - 1
@@ -146,7 +149,6 @@ def _text(
 _NO_UNIFORM = "metadata of other table formats is not written"
 _NO_COORDINATOR = "coordinated commits are superseded by managed commits"
 _NO_REDIRECT = "tables are not redirected"
-_NO_WRITER_COMPAT = "Iceberg's own rules for writers are not in the Delta protocol yet"
 _CODECS = ("none", "uncompressed", "snappy", "gzip", "lzo", "brotli", "lz4", "lz4_raw", "zstd")
 
 _ALL: Iterable[TableProperty] = (
@@ -181,8 +183,8 @@ _ALL: Iterable[TableProperty] = (
     _flag(ENABLE_ICEBERG_COMPAT_V1, "Files can be converted to Iceberg, version 1 of the rules.", None),
     _flag(ENABLE_ICEBERG_COMPAT_V2, "Files can be converted to Iceberg, version 2 of the rules.", None),
     _flag(ENABLE_ICEBERG_COMPAT_V3, "Files can be converted to Iceberg, version 3 of the rules.", None),
-    _flag(ENABLE_ICEBERG_WRITER_COMPAT_V1, "Iceberg's own rules for writers.", unsupported=_NO_WRITER_COMPAT),
-    _flag(ENABLE_ICEBERG_WRITER_COMPAT_V3, "As above, version 3.", unsupported=_NO_WRITER_COMPAT),
+    _flag(ENABLE_ICEBERG_WRITER_COMPAT_V1, "Iceberg's writers can write the table; needs Iceberg compatibility 2."),
+    _flag(ENABLE_ICEBERG_WRITER_COMPAT_V3, "As above; needs Iceberg compatibility 3."),
     _flag(ENABLE_IN_COMMIT_TIMESTAMPS, "Commits carry their own timestamps."),
     _flag(ENABLE_MATERIALIZE_PARTITION_COLUMNS, "Every new data file must hold the partition columns.", None),
     _flag(ENABLE_ROW_TRACKING, "Rows have stable ids."),
@@ -207,13 +209,18 @@ _ALL: Iterable[TableProperty] = (
     _number(LAST_COMMIT_TIMESTAMP, "Kept by catalogs.", most=_MOST_LONG, settable=False),
     _number(LAST_UPDATE_VERSION, "Kept by catalogs.", most=_MOST_LONG, settable=False),
     _interval(LOG_RETENTION, "How long the history is kept.", "interval 30 days"),
+    _text(CATALOG_TABLE_ID, "The id of the table in its catalog, for clients of Unity Catalog.", settable=False),
+    _text(CATALOG_OWNER, "The name of the commit owner of a table with catalogManaged.", settable=False),
+    _text(CATALOG_OWNER_CONF, "The settings of this commit owner, a JSON object of texts.", settable=False),
     _text(MANAGED_COMMIT_OWNER, "The name of the table's commit owner.", settable=False),
     _text(MANAGED_COMMIT_OWNER_CONF, "The commit owner's settings, a JSON object of texts.", settable=False),
     _text(MATERIALIZED_ROW_COMMIT_VERSION, "The column in files with the rows' commit versions.", settable=False),
     _text(MATERIALIZED_ROW_ID, "The column in files with the rows' ids.", settable=False),
     _number(MAX_COLUMN_ID, "The highest id given to a column.", "0", most=_MOST_LONG, settable=False),
     _flag(OPTIMIZE_WRITE, "Rows of a write are dealt anew, so that files are fewer and larger.", None),
-    _text(PARQUET_FORMAT_VERSION, "The version of Parquet that data files are written in; kept, and without effect."),
+    TableProperty(
+        PARQUET_FORMAT_VERSION, "parquet version", None, "The version of Parquet for new data files: their data pages."
+    ),
     _flag(RANDOMIZE_FILE_PREFIXES, "A wish for random directories; kept, and without effect."),
     _number(RANDOM_PREFIX_LENGTH, "The length of their names; kept, and without effect.", "2", least=1),
     _text(REDIRECT_READER_WRITER, "Where the table has moved to.", unsupported=_NO_REDIRECT),

@@ -8,6 +8,8 @@ Type Mappings"; Arrow's canonical extension types; GeoArrow.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import orjson
 import pyarrow as pa
 
@@ -25,6 +27,9 @@ from slackwater.protocol.schema.schema import (
 
 EXTENSION_NAME, EXTENSION_METADATA = b"ARROW:extension:name", b"ARROW:extension:metadata"
 """Keys of a field's metadata for an extension type, as in Arrow's IPC format."""
+
+VARIANT_EXTENSION, SHAPE_EXTENSION = b"arrow.parquet.variant", b"geoarrow.wkb"
+"""Names of the extension types of variants and of shapes."""
 
 _SRID = b"srid"
 _VARIANT_MARK = {b"variant": b"true"}
@@ -51,8 +56,11 @@ _ARROW_PRIMITIVES: dict[str, pa.DataType] = {
 }
 
 
-def to_arrow_type(data_type: DataType) -> pa.DataType:
-    """Return the Arrow type for `data_type`. Timestamps have microsecond precision; `timestamp` is in UTC."""
+def to_arrow_type(data_type: DataType, column: Callable[[StructField], pa.Field] | None = None) -> pa.DataType:
+    """Return the Arrow type for `data_type`. Timestamps have microsecond precision; `timestamp` is in UTC.
+
+    `column` returns the Arrow field of a struct field, at every depth. The default has its name and its nullability.
+    """
     if isinstance(data_type, PrimitiveType):
         return _ARROW_PRIMITIVES[data_type.name]
     if isinstance(data_type, DecimalType):
@@ -62,13 +70,13 @@ def to_arrow_type(data_type: DataType) -> pa.DataType:
     if isinstance(data_type, GeospatialType):
         return pa.binary()
     if isinstance(data_type, ArrayType):
-        return pa.list_(arrow_field("element", data_type.element_type, data_type.contains_null))
+        return pa.list_(arrow_field("element", data_type.element_type, data_type.contains_null, column))
     if isinstance(data_type, MapType):
         return pa.map_(
-            to_arrow_type(data_type.key_type),
-            arrow_field("value", data_type.value_type, data_type.value_contains_null),
+            to_arrow_type(data_type.key_type, column),
+            arrow_field("value", data_type.value_type, data_type.value_contains_null, column),
         )
-    return pa.struct([_column(f) for f in data_type])
+    return pa.struct([(column or _column)(f) for f in data_type])
 
 
 def to_arrow_schema(schema: StructType) -> pa.Schema:
@@ -76,18 +84,20 @@ def to_arrow_schema(schema: StructType) -> pa.Schema:
     return pa.schema([_column(f) for f in schema])
 
 
-def arrow_field(name: str, data_type: DataType, nullable: bool) -> pa.Field:
-    """Return the Arrow field of a column, an element or a map value."""
-    return pa.field(name, to_arrow_type(data_type), nullable, extension_metadata(data_type))
+def arrow_field(
+    name: str, data_type: DataType, nullable: bool, column: Callable[[StructField], pa.Field] | None = None
+) -> pa.Field:
+    """Return the Arrow field of a column, an element or a map value. `column` is that of `to_arrow_type`."""
+    return pa.field(name, to_arrow_type(data_type, column), nullable, extension_metadata(data_type))
 
 
 def extension_metadata(data_type: DataType) -> dict[bytes, bytes] | None:
     """Return the metadata of an Arrow field of `data_type`, None if its Arrow type is no extension type."""
     if isinstance(data_type, VariantType):
-        return {EXTENSION_NAME: b"arrow.parquet.variant", EXTENSION_METADATA: b""}
+        return {EXTENSION_NAME: VARIANT_EXTENSION, EXTENSION_METADATA: b""}
     if isinstance(data_type, GeospatialType):
         edges = {} if data_type.algorithm is None else {"edges": data_type.algorithm.lower()}
-        return {EXTENSION_NAME: b"geoarrow.wkb", EXTENSION_METADATA: orjson.dumps({"crs": data_type.crs, **edges})}
+        return {EXTENSION_NAME: SHAPE_EXTENSION, EXTENSION_METADATA: orjson.dumps({"crs": data_type.crs, **edges})}
     return None
 
 

@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 from slackwater.errors import InvalidArgument
 from slackwater.protocol.schema.column_paths import format_column_path, parse_column_path
 from slackwater.protocol.schema.schema import (
-    STRING,
     ArrayType,
     ColumnPath,
     DataType,
     MapType,
     StructField,
     StructType,
+    is_string,
     walk_fields,
     without_metadata,
 )
@@ -28,7 +28,8 @@ from slackwater.protocol.schema.schema import (
 _LIMITED = re.compile(r"(var)?char\((\d+)\)")
 _NAME = re.compile(r"`(?:[^`]|``)*`|[^:`]+")
 _LEAF = re.compile(r"[^<>,()]+(?:\([^()]*\))?")
-_SPARK_NAMES = {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint"}
+SPARK_NAMES = {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint"}
+"""Spark's names of the types that have another name in the schema of a table."""
 
 TEXT_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
 """The key of the type, `varchar(3)` or `array<char(2)>`, in the metadata of a column of the top level."""
@@ -99,7 +100,7 @@ def _declared(column: StructField, path: ColumnPath) -> Iterator[tuple[ColumnPat
 
 def _matched(node: _Node, data_type: DataType, path: ColumnPath) -> Iterator[tuple[ColumnPath, str]]:
     if isinstance(node, str):
-        if data_type == STRING and _LIMITED.fullmatch(node.lower()):
+        if is_string(data_type) and _LIMITED.fullmatch(node.lower()):
             yield path, node
         return
     kind, parts = node
@@ -132,7 +133,7 @@ def _text(data_type: DataType, limits: Mapping[ColumnPath, str], path: ColumnPat
     if isinstance(data_type, MapType):
         key = _text(data_type.key_type, limits, (*path, "key"))
         return f"map<{key},{_text(data_type.value_type, limits, (*path, 'value'))}>"
-    return limits.get(path) or _SPARK_NAMES.get(str(data_type), str(data_type))
+    return limits.get(path) or SPARK_NAMES.get(str(data_type), str(data_type))
 
 
 @dataclass(slots=True)

@@ -47,6 +47,13 @@ EXISTS_DEFAULT = "EXISTS_DEFAULT"
 GENERATION_EXPRESSION = "delta.generationExpression"
 INVARIANTS = "delta.invariants"
 IDENTITY_PREFIX = "delta.identity."
+COLLATIONS = "__COLLATIONS"
+"""The metadata key of a column's collations, by paths that begin with its name.
+
+`parse_schema` moves them into the types, and `schema_to_json` back. Only entries without a string at their path stay.
+Source: the RFC "Collated String Type".
+"""
+_BINARY_COLLATION = "UTF8_BINARY"
 
 ColumnPath: TypeAlias = tuple[str, ...]
 """The names on the path to a column. The step into an array is `element`, into a map `key` or `value`."""
@@ -54,9 +61,13 @@ ColumnPath: TypeAlias = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class PrimitiveType:
-    """A type without nested types or parameters. `name` is the protocol's name (`long`, `timestamp_ntz`, …)."""
+    """A type without nested types or parameters. `name` is the protocol's name (`long`, `timestamp_ntz`, …).
+
+    `collation` is the identifier of a string's collation, such as `spark.UTF8_LCASE`. None compares the UTF-8 bytes.
+    """
 
     name: str
+    collation: str | None = None
 
     def __str__(self) -> str:
         return self.name
@@ -279,7 +290,56 @@ def _parse_field(node: Any, parent: str) -> StructField:
     metadata = node.get("metadata") or {}
     if not isinstance(metadata, dict):
         raise InvalidSchema(f"column {path}: metadata must be a JSON object, found {metadata!r}")
-    return StructField(node["name"], _parse_type(node["type"], path), bool(node.get("nullable", True)), metadata)
+    data_type = _parse_type(node["type"], path)
+    if COLLATIONS in metadata:
+        data_type, metadata = _with_collations(node["name"], data_type, metadata)
+    return StructField(node["name"], data_type, bool(node.get("nullable", True)), metadata)
+
+
+def _with_collations(name: str, data_type: DataType, metadata: Mapping[str, Any]) -> tuple[DataType, Mapping[str, Any]]:
+    """Return the type of the column `name` with its collations, and the metadata without the entries in the type."""
+    given = metadata[COLLATIONS]
+    if not isinstance(given, Mapping):
+        return data_type, metadata
+    left = {path: found for path, found in given.items() if isinstance(found, str)}
+    if len(left) < len(given):
+        return data_type, metadata
+    collated = _collated(data_type, name, left)
+    others = {key: value for key, value in metadata.items() if key != COLLATIONS}
+    return collated, {**others, COLLATIONS: left} if left else others
+
+
+def _collated(data_type: DataType, path: str, left: dict[str, str]) -> DataType:
+    """Return `data_type` with the collations of its strings, which are removed from `left`."""
+    if isinstance(data_type, ArrayType):
+        return replace(data_type, element_type=_collated(data_type.element_type, f"{path}.element", left))
+    if isinstance(data_type, MapType):
+        key, value = (
+            _collated(part, f"{path}.{step}", left)
+            for step, part in (("key", data_type.key_type), ("value", data_type.value_type))
+        )
+        return replace(data_type, key_type=key, value_type=value)
+    if not is_string(data_type) or path not in left:
+        return data_type
+    identifier = left.pop(path)
+    return STRING if identifier.rpartition(".")[2] == _BINARY_COLLATION else PrimitiveType("string", identifier)
+
+
+def _collations_in(data_type: DataType, path: str) -> Iterator[tuple[str, str]]:
+    if isinstance(data_type, ArrayType):
+        yield from _collations_in(data_type.element_type, f"{path}.element")
+    elif isinstance(data_type, MapType):
+        yield from _collations_in(data_type.key_type, f"{path}.key")
+        yield from _collations_in(data_type.value_type, f"{path}.value")
+    elif isinstance(data_type, PrimitiveType) and data_type.collation is not None:
+        yield path, data_type.collation
+
+
+def _field_metadata(column: StructField) -> dict[str, Any]:
+    collations = dict(_collations_in(column.type, column.name))
+    if not collations:
+        return dict(column.metadata)
+    return {**column.metadata, COLLATIONS: {**column.metadata.get(COLLATIONS, {}), **collations}}
 
 
 def _type_to_node(data_type: DataType) -> Any:
@@ -291,7 +351,7 @@ def _type_to_node(data_type: DataType) -> Any:
                     "name": f.name,
                     "type": _type_to_node(f.type),
                     "nullable": f.nullable,
-                    "metadata": dict(f.metadata),
+                    "metadata": _field_metadata(f),
                 }
                 for f in data_type
             ],
@@ -310,6 +370,16 @@ def _type_to_node(data_type: DataType) -> Any:
             "valueContainsNull": data_type.value_contains_null,
         }
     return str(data_type)
+
+
+def is_string(data_type: DataType | None) -> bool:
+    """Return whether `data_type` is string, with or without a collation."""
+    return isinstance(data_type, PrimitiveType) and data_type.name == "string"
+
+
+def collation_of(data_type: DataType | None) -> str | None:
+    """Return the identifier of the collation of a string, None for a string without one and for other types."""
+    return data_type.collation if isinstance(data_type, PrimitiveType) else None
 
 
 def walk_fields(data_type: DataType, path: ColumnPath = ()) -> Iterator[tuple[ColumnPath, StructField]]:

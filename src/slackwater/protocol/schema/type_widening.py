@@ -20,6 +20,7 @@ from slackwater.protocol.schema.schema import (
     PrimitiveType,
     StructField,
     StructType,
+    is_string,
     walk_fields,
     without_metadata,
 )
@@ -77,7 +78,9 @@ def write_conversion(data_type: DataType, table_type: DataType) -> WriteConversi
         )
     if data_type == table_type:
         return WriteConversion.SAME
-    return WriteConversion.CAST if data_type == VOID or _is_upcast(data_type, table_type) else None
+    changes_collation = is_string(data_type) and is_string(table_type)
+    is_cast = data_type == VOID or changes_collation or _is_upcast(data_type, table_type)
+    return WriteConversion.CAST if is_cast else None
 
 
 def can_change_in_place(old: DataType, new: DataType) -> bool:

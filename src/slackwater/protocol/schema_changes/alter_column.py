@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from slackwater.errors import InvalidArgument, UnsupportedFeature
+from slackwater.errors import InvalidArgument
 from slackwater.protocol.features.iceberg_compat import active_version, allows_type_change
 from slackwater.protocol.features.identity_columns import is_identity
 from slackwater.protocol.features.sql_columns import columns_in_sql, fixed_columns, is_generated
@@ -35,6 +35,7 @@ from slackwater.protocol.schema.schema import (
     MapType,
     StructField,
     StructType,
+    is_string,
     nullable_type,
     schema_to_json,
     walk_fields,
@@ -144,8 +145,8 @@ def change_type(table: TableConfiguration, path: ColumnPath, new_type: DataType)
 
     byte may become short, and both may become integer. void may become any type. With `delta.enableTypeWidening`, a
     type may become any wider type allowed by `can_widen`, and the column metadata records the old type. The same type
-    is no change. Raises UnsupportedFeature if the table has the preview of that feature, and the errors of
-    `changed_type`.
+    is no change. In a table with the preview of that feature, the commit adds its version to the record. Raises the
+    errors of `changed_type`.
     """
     schema = table.schema
     spelled, old = resolve_path(schema, path)
@@ -166,7 +167,8 @@ def changed_type(table: TableConfiguration, path: ColumnPath, old: DataType, new
     if is_same_type(old, new):
         return old
     here = format_column_path(path)
-    if not can_change_in_place(old, new):
+    # Files store the bytes of the text only, whatever its collation.
+    if not can_change_in_place(old, new) and not (is_string(old) and is_string(new)):
         wider = f". For this change, set {ENABLE_TYPE_WIDENING} to true" if can_widen(old, new) else ""
         raise InvalidArgument(
             f"column {here} is of type {old}, and its data files cannot be read as {new}. Only byte to short or "
@@ -182,12 +184,6 @@ def changed_type(table: TableConfiguration, path: ColumnPath, old: DataType, new
 def _widened(table: TableConfiguration, path: ColumnPath, old: DataType, new: DataType) -> TableConfiguration:
     """Return the table with the wider type at `path` and the old type in the column's type history."""
     here = format_column_path(path)
-    if _is_of_preview(table):
-        raise UnsupportedFeature(
-            f"column {here}: the table has the preview of type widening, which records earlier types differently. "
-            "Drop the feature typeWidening-preview first",
-            error_class="DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE_COL_OP",
-        )
     if active_version(table) is not None and not _is_of_iceberg(old, new):
         raise InvalidArgument(
             f"column {here} is of type {old}. The table is compatible with Iceberg, which does not widen {old} to "
@@ -218,7 +214,7 @@ def widenings(table: TableConfiguration, data: StructType) -> list[tuple[ColumnP
     Columns whose type must stay are left out, and changes that Iceberg compatibility does not allow.
     Source: delta-spark's automatic type widening, which by default makes every change that ALTER TABLE makes.
     """
-    if not table.properties.flag(ENABLE_TYPE_WIDENING) or _is_of_preview(table):
+    if not table.properties.flag(ENABLE_TYPE_WIDENING):
         return []
     fixed, is_iceberg = fixed_columns(table), active_version(table) is not None
     return [
@@ -244,10 +240,6 @@ def _pairs(table: DataType, data: DataType, path: ColumnPath) -> Iterator[tuple[
         yield from _pairs(table.value_type, data.value_type, (*path, "value"))
     else:
         yield path, table, data
-
-
-def _is_of_preview(table: TableConfiguration) -> bool:
-    return "typeWidening-preview" in (table.protocol.writer_features or ())
 
 
 def _is_of_iceberg(old: DataType, new: DataType) -> bool:

@@ -19,6 +19,7 @@ from slackwater.protocol.schema.schema import (
     MapType,
     PrimitiveType,
     StructType,
+    collation_of,
 )
 
 CHANGE_FEED_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
@@ -102,6 +103,12 @@ def validate_partition_columns(schema: StructType, names: Sequence[str]) -> tupl
             raise InvalidArgument(
                 f"a table cannot be partitioned by {column.name} of type {column.type}. Partition by a column of "
                 "numbers, text, binary, booleans, dates or timestamps",
+                error_class="DELTA_INVALID_PARTITION_COLUMN_TYPE",
+            )
+        if collation_of(column.type) is not None:
+            raise InvalidArgument(
+                f"a table cannot be partitioned by {column.name} with the collation {collation_of(column.type)}, "
+                "because equal texts would be in several partitions. Partition by a column without a collation",
                 error_class="DELTA_INVALID_PARTITION_COLUMN_TYPE",
             )
         columns.append(column.name)

@@ -8,18 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 _NOT_YET = "It is not in the Delta protocol yet"
-_COLLATIONS = f"compares texts by the rules of a language. {_NOT_YET}"
-_ICEBERG = f"limits the table to columns and features of Iceberg's own writers. {_NOT_YET}"
 _TREE = f"stores the list of files in Iceberg's metadata tree. {_NOT_YET}"
 _REASONS = {
     "adaptiveMetadata": _TREE,
     "adaptiveMetadata-preview": _TREE,
-    "collations": _COLLATIONS,
-    "collations-dev": _COLLATIONS,
-    "collations-preview": _COLLATIONS,
+    "collations-dev": f"compares texts by the rules of a language. {_NOT_YET}",
     "coordinatedCommits-preview": "needs the commit coordinator of the table. It is not in the Delta protocol",
-    "icebergWriterCompatV1": _ICEBERG,
-    "icebergWriterCompatV3": _ICEBERG,
     "intervals": f"stores intervals in columns. {_NOT_YET}",
     "redirectReaderWriter-preview": f"redirects readers and writers to another table. {_NOT_YET}",
     "redirectWriterOnly-preview": f"redirects writers to another table. {_NOT_YET}",

@@ -129,7 +129,7 @@ def _save_in_lake(
     if not name.is_there:
         name.require_no_transaction()
         lake: Any = name.lake
-        begin = partial(lake.begin_create, name.name, location=Options(options).get("path"))
+        begin = partial(lake._begin_create, name.name, location=Options(options).get("path"))
         save_as_definition(frame, begin, "CREATE TABLE AS SELECT", partition_by, cluster_by, options=options)
         return
     name.table()._write(frame, "overwrite" if mode.lower() == "overwrite" else "append", options)

@@ -12,8 +12,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from slackwater.errors import InvalidArgument, TableNotFound, UnsupportedFeature
 from slackwater.spark.by_name.named_tables import save_as_table
 from slackwater.spark.catalog.resolve import known_parts, lake_name_of, parts_of, path_in_parts, resolve
-from slackwater.spark.session.classic_connect import frame_of_writer
 from slackwater.spark.session.enabled_sessions import is_delta_by_default, is_enabled_for
+from slackwater.spark.session.frames import frame_of_writer
 from slackwater.spark.table.named import NamedTable, named_table
 
 _REQUEST = "_slackwater_write_to"

@@ -11,7 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.spark.catalog.session_catalog import java_catalog, plain_sql
 from slackwater.spark.catalog.session_lakes import session_key
-from slackwater.spark.session.classic_connect import frame_of_plan, is_connect, java_class, resolved_plan
+from slackwater.spark.session.classic_connect import is_connect
+from slackwater.spark.session.frames import frame_of_plan, resolved_plan
+from slackwater.spark.session.jvm_objects import java_class
 
 _PREFIX = "__slackwater_"
 _FIRST_VIEW = "_slackwater_first_view"

@@ -8,8 +8,7 @@ from slackwater.spark.catalog.session_lakes import AttachedLake
 def tables_of(lake: AttachedLake, namespace: str) -> list[str]:
     """Return the sorted names of the tables in a namespace, without its prefix. An empty namespace means all tables."""
     start = f"{namespace}." if namespace else ""
-    names = (table.name for table in lake.tables())
-    return sorted(name[len(start) :] for name in names if name.lower().startswith(start.lower()))
+    return sorted(name[len(start) :] for name in lake.table_names() if name.lower().startswith(start.lower()))
 
 
 def is_namespace(lake: AttachedLake, namespace: str) -> bool:
@@ -19,5 +18,5 @@ def is_namespace(lake: AttachedLake, namespace: str) -> bool:
 
 def namespaces_of(lake: AttachedLake) -> list[str]:
     """Return all namespaces, including nested ones."""
-    names = [table.name.split(".")[:-1] for table in lake.tables()]
+    names = [name.split(".")[:-1] for name in lake.table_names()]
     return sorted({".".join(parts[: at + 1]) for parts in names for at in range(len(parts))})

@@ -27,7 +27,8 @@ from slackwater.spark.catalog.session_catalog import (
     java_catalog,
     plain_sql,
 )
-from slackwater.spark.session.classic_connect import is_connect, java_class, scala_object
+from slackwater.spark.session.classic_connect import is_connect
+from slackwater.spark.session.jvm_objects import java_class, scala_object
 from slackwater.sql.lexer import name_at, quoted, tokens_of
 from slackwater.sql.parameters import text_literal
 from slackwater.sql.relations import relations_of

@@ -14,7 +14,9 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from slackwater.error_classes import UNSEEN
-from slackwater.spark.session.classic_connect import condition_of, is_connect, java_class
+from slackwater.spark.session.classic_connect import is_connect
+from slackwater.spark.session.jvm_objects import java_class
+from slackwater.spark.session.spark_errors import condition_of
 
 _THERE = "DATA_SOURCE_ALREADY_EXISTS"
 _REGISTERED = "_slackwater_provider"

@@ -10,6 +10,7 @@ A temporary view precedes tables with a name of one part, like in Spark.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,8 @@ from slackwater.spark.catalog.session_catalog import SPARK_CATALOG, CatalogEntry
 from slackwater.spark.catalog.session_lakes import AttachedLake, AttachedTransaction, SessionNames
 from slackwater.spark.session.settings import is_case_sensitive
 from slackwater.sql.lexer import TokenCursor, tokens_of
+
+_PATH_NAME = re.compile(r"(?is)delta\.`(.+)`\Z")
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,12 @@ def known_parts(name: str) -> tuple[str, ...]:
         return ()
 
 
+def path_in_text(name: str) -> str | None:
+    """Return the path in a table name, as text, of the form ``delta.`/path` ``, None for any other name."""
+    match = _PATH_NAME.match(name.strip())
+    return match[1].replace("``", "`") if match else None
+
+
 def path_in_parts(parts: Sequence[str]) -> str | None:
     """Return the path in the name ``delta.`/path` ``, None for other names."""
     is_path = len(parts) == 2 and parts[0].lower() == "delta" and ("/" in parts[1] or ":" in parts[1])
@@ -123,10 +132,9 @@ def _spelled(spark: SparkSession, lake: AttachedLake, name: str) -> str | None:
 
     In a case-insensitive session, a single name with other case matches.
     """
-    known = [table.name for table in lake.tables()]
-    if name in known:
+    if name in lake:
         return name
-    alike = [each for each in known if each.lower() == name.lower()]
+    alike = [each for each in lake.table_names() if each.lower() == name.lower()]
     if len(alike) != 1 or is_case_sensitive(spark):
         return None
     return str(alike[0])

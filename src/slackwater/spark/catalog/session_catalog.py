@@ -11,9 +11,11 @@ from typing import Any
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from slackwater.spark.session.classic_connect import condition_of, is_connect, java_class, static_member
+from slackwater.spark.session.classic_connect import is_connect
 from slackwater.spark.session.enabled_sessions import cached_in_statement
+from slackwater.spark.session.jvm_objects import java_class, static_member
 from slackwater.spark.session.settings import is_case_sensitive
+from slackwater.spark.session.spark_errors import condition_of
 from slackwater.sql.lexer import quoted
 from slackwater.sql.parameters import text_literal
 

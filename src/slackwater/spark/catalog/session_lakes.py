@@ -46,8 +46,12 @@ class AttachedLake(Protocol):
         """Return the table `name`."""
         ...
 
-    def tables(self) -> Sequence[Any]:
-        """Return the lake's tables, each with its `name`."""
+    def table_names(self) -> Sequence[str]:
+        """Return the names of the lake's tables."""
+        ...
+
+    def __contains__(self, name: object) -> bool:
+        """Return whether the lake has a table called `name`."""
         ...
 
     def location(self, name: str) -> str:

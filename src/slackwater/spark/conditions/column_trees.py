@@ -20,7 +20,7 @@ from slackwater.predicate.condition_tree import ALIAS, CAST, EXTRACT, LITERAL, N
 from slackwater.predicate.literals import INTEGRAL_RANGES, cast_literal
 from slackwater.predicate.predicate import Value
 from slackwater.protocol.schema.schema import FLOAT
-from slackwater.spark.session.classic_connect import static_member
+from slackwater.spark.session.jvm_objects import static_member
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

@@ -22,7 +22,8 @@ from slackwater.protocol.actions.time_zones import time_zone
 from slackwater.protocol.features.write_expressions import WriteExpressions
 from slackwater.protocol.schema.schema import StructType
 from slackwater.spark.conditions.time_functions import replaced_in_column, replaced_in_text
-from slackwater.spark.session.classic_connect import analysed_text, empty_frame
+from slackwater.spark.session.frames import empty_frame
+from slackwater.spark.session.plan_text import analysed_text
 from slackwater.spark.session.types import to_spark_schema, to_spark_type
 
 _MOMENTS = r"(?:now|today|tomorrow|yesterday)\b"

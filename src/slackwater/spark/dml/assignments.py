@@ -19,8 +19,8 @@ from slackwater.protocol.features.write_expressions import WriteExpressions
 from slackwater.protocol.schema.column_paths import format_column_path, has_path, parse_column_path, resolve_path
 from slackwater.protocol.schema.schema import ArrayType, ColumnPath, DataType, MapType, StructField, StructType
 from slackwater.spark.conditions.log_suppression import suppress_spark_errors
-from slackwater.spark.session.classic_connect import condition_of, plain_method
-from slackwater.spark.session.spark_errors import class_of, spark_error_text
+from slackwater.spark.session.frames import plain_method
+from slackwater.spark.session.spark_errors import class_of, condition_of, spark_error_text
 from slackwater.spark.session.types import to_spark_type
 from slackwater.spark.write.store_assignment import StoreAssignment, stored
 from slackwater.sql.lexer import quoted

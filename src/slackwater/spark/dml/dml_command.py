@@ -37,9 +37,9 @@ from slackwater.protocol.schema.schema import StructType
 from slackwater.scan.file_changes import CHANGE_TYPE
 from slackwater.scan.file_pruning import prune
 from slackwater.scan.snapshot import Snapshot
-from slackwater.spark.read.row_addresses import AddressedRows, located_schema
-from slackwater.spark.read.table_scan import ScanOptions, TableScan
-from slackwater.spark.session.classic_connect import empty_frame, release_checkpoint
+from slackwater.spark.read.row_addresses import AddressedRows, located_schema, with_metadata
+from slackwater.spark.read.table_scan import ROW_COMMIT_VERSION, ROW_ID, ScanOptions, TableScan
+from slackwater.spark.session.frames import empty_frame, release_checkpoint
 from slackwater.spark.session.settings import SessionSettings
 from slackwater.spark.session.temporary_settings import with_settings
 from slackwater.spark.write.table_writer import TableWriter, WriteResult
@@ -131,11 +131,6 @@ class DmlCommand:
         self._started_s = time.monotonic()
 
     @property
-    def others_rows(self) -> ScanOptions:
-        """The scan options for rows added by concurrent transactions."""
-        return ScanOptions(rows=self.scan.options.rows)
-
-    @property
     def makes_vectors(self) -> bool:
         """Return whether rows are deleted by deletion vectors instead of rewriting their files."""
         return self.snapshot.configuration.is_active("deletionVectors")
@@ -161,7 +156,7 @@ class DmlCommand:
     def nothing(self) -> DataFrame:
         """Return a frame without rows. Spark resolves conditions on the table in it."""
         schema = located_schema(self.snapshot.schema.fields, self.is_tracked)
-        return empty_frame(self.spark, schema).alias(self.alias)
+        return self.target(empty_frame(self.spark, schema))
 
     def candidates(self, predicate: Predicate) -> pa.Table:
         """Return the live files that may hold a match for `predicate`, with all columns of ADD_SCHEMA."""
@@ -189,8 +184,20 @@ class DmlCommand:
         return self.scan.located(files, predicate)
 
     def target(self, located: AddressedRows | DataFrame) -> DataFrame:
-        """Return rows of the table under the target's alias, for users' expressions."""
-        return (located.frame if isinstance(located, AddressedRows) else located).alias(self.alias)
+        """Return rows of the table under the target's alias, for users' expressions.
+
+        A table with row tracking has `_metadata.row_id` and `_metadata.row_commit_version`.
+        """
+        frame = located.frame if isinstance(located, AddressedRows) else located
+        return (with_metadata(frame) if self.is_tracked else frame).alias(self.alias)
+
+    def rows_of_others(self, snapshot: Snapshot, files: pa.Table) -> DataFrame:
+        """Return the rows of `files`, added by concurrent transactions up to `snapshot`, like `target`."""
+        options = ScanOptions(row_tracking=row_tracking.is_enabled(snapshot.configuration), rows=self.scan.options.rows)
+        frame = TableScan(self.spark, snapshot, options).frame_of(files)
+        if options.row_tracking:
+            frame = with_metadata(frame, ROW_ID, ROW_COMMIT_VERSION)
+        return frame.alias(self.alias)
 
     def column(self, name: str) -> Column:
         """Return the present value of a top-level column, in a frame with the target under its alias."""

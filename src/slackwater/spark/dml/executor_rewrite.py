@@ -15,12 +15,13 @@ from pyspark.sql import types as spark_types
 
 from slackwater.data_files.reader import ReadProjection, Split
 from slackwater.data_files.rewriter import CarriedColumn, RewriteSpec
-from slackwater.data_files.writer import FileFormat, options_of
+from slackwater.data_files.writer import FileFormat, options_of, pages_of
 from slackwater.errors import CorruptTable, UnsupportedFeature
 from slackwater.maintenance.layout.bin_packing import Bin, BinPackingOptions, bins_of
 from slackwater.protocol.actions.files import AddFile
 from slackwater.protocol.actions.partition_values import hive_directory
 from slackwater.protocol.features.column_mapping import ID, NONE, physical_name, physical_schema
+from slackwater.protocol.properties.parquet_version import WRITER_VERSION
 from slackwater.protocol.properties.properties import MATERIALIZED_ROW_COMMIT_VERSION, MATERIALIZED_ROW_ID
 from slackwater.protocol.schema.schema import VOID, StructField, StructType
 from slackwater.scan.deletion_vectors import load_deletion_vectors
@@ -171,13 +172,16 @@ class ExecutorRewrite:
             ROW if change.is_tracked else None,
             unmarked_is_julian=rebases_unmarked_files(change.spark),
         )
-        codec, most = options_of(change.rows.parquet_options({}), change.spark.conf.get(CODEC, None) or "snappy")
+        options = change.rows.parquet_options({})
+        codec, most = options_of(options, change.spark.conf.get(CODEC, None) or "snappy")
+        pages = pages_of(options, change.spark.conf.get(WRITER_VERSION, None))
         kept: tuple[CarriedColumn, ...] = ()
         if change.is_tracked:
             row_id, version = layout.hidden
             kept = (CarriedColumn(row_id, _BASE, True), CarriedColumn(version, _VERSION, False))
         footer = spark_footer(change.spark, write)
-        form = FileFormat(to_arrow_schema(write, in_files=True), codec=codec, max_rows=most, footer=footer)
+        columns = to_arrow_schema(write, in_files=True)
+        form = FileFormat(columns, codec=codec, max_rows=most, footer=footer, pages=pages)
         return RewriteSpec(wanted, form, kept)
 
     @property

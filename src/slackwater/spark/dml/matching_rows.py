@@ -24,7 +24,6 @@ from slackwater.spark.dml.dml_command import DmlCommand
 from slackwater.spark.dml.executor_rewrite import ExecutorRewrite
 from slackwater.spark.progress.progress import Progress
 from slackwater.spark.read.row_addresses import AddressedRows
-from slackwater.spark.read.table_scan import TableScan
 from slackwater.spark.write.overwrite_scope import partitions_where
 from slackwater.spark.write.table_writer import WriteResult
 from slackwater.transaction.row_reads import RowsRead
@@ -160,8 +159,7 @@ class RowMatches:
         return RowsRead(rows, self._any_match)
 
     def _any_match(self, snapshot: Snapshot, files: pa.Table) -> bool:
-        frame = TableScan(self.change.spark, snapshot, self.change.others_rows).frame_of(files).alias(self.change.alias)
-        return not self.condition.filter(frame).isEmpty()
+        return not self.condition.filter(self.change.rows_of_others(snapshot, files)).isEmpty()
 
     @cached_property
     def _partial(self) -> AddressedRows:

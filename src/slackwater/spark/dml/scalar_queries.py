@@ -16,8 +16,7 @@ from pyspark.sql import types as spark_types
 from slackwater.errors import InvalidArgument, SlackwaterError
 from slackwater.predicate.sql_split import has_subquery
 from slackwater.spark.catalog.session_catalog import plain_sql
-from slackwater.spark.session.classic_connect import condition_of
-from slackwater.spark.session.spark_errors import spark_error_text
+from slackwater.spark.session.spark_errors import condition_of, spark_error_text
 from slackwater.sql.lexer import closing, tokens_of
 from slackwater.sql.text_edits import TextEdit, apply_edits
 

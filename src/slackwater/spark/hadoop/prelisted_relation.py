@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from slackwater.spark.session.classic_connect import java_class, scala_seq
+from slackwater.spark.session.jvm_objects import java_class, scala_seq
 
 _SOURCES = "org.apache.spark.sql.execution.datasources"
 # A cache for these files only. Spark queries the store for an evicted entry.

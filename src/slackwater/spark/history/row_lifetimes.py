@@ -23,7 +23,7 @@ from slackwater.scan.file_lifetimes import FileLifetime
 from slackwater.spark.parquet.rebase_modes import items_by_calendar
 from slackwater.spark.read.file_columns import ROW
 from slackwater.spark.read.table_scan import ROW_COMMIT_VERSION, ROW_ID, TableScan
-from slackwater.spark.session.classic_connect import empty_frame
+from slackwater.spark.session.frames import empty_frame
 
 START, END = "__slackwater_start_ms", "__slackwater_end_ms"
 """The columns of a row's lifetime: `[START, END)` in ms since the epoch."""

@@ -24,7 +24,7 @@ from typing_extensions import ParamSpec
 
 from slackwater.errors import SlackwaterError
 from slackwater.spark.import_hooks import on_import
-from slackwater.spark.session.classic_connect import java_class
+from slackwater.spark.session.jvm_objects import java_class
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")

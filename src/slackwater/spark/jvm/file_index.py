@@ -22,10 +22,10 @@ from pyspark.sql import types as spark_types
 
 from slackwater.spark.hadoop.prelisted_relation import KnownFile
 from slackwater.spark.jvm.callbacks import accept_callbacks, called_by_jvm, calls_back_in_one_thread
-from slackwater.spark.session.classic_connect import (
+from slackwater.spark.session.classic_connect import is_connect
+from slackwater.spark.session.frames import frame_of_plan
+from slackwater.spark.session.jvm_objects import (
     class_object,
-    frame_of_plan,
-    is_connect,
     java_class,
     method_names,
     new_array,

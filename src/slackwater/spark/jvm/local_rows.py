@@ -13,7 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from slackwater.spark.jvm.callbacks import accept_callbacks, called_by_jvm
-from slackwater.spark.session.classic_connect import frame_of_plan, java_class, method_names, new_array
+from slackwater.spark.session.frames import frame_of_plan
+from slackwater.spark.session.jvm_objects import java_class, method_names, new_array
 
 _CONNECTOR = "org.apache.spark.sql.connector"
 _INTERFACES = tuple(

@@ -12,18 +12,21 @@ from typing_extensions import Self
 
 from slackwater.errors import InvalidArgument
 from slackwater.lake.lake import LogLake
+from slackwater.lake.maintenance.tasks import MaintenanceThresholds, TableTasks
 from slackwater.lake.retry import RETRIES, run_again
 from slackwater.lake.time_slice import Instant
 from slackwater.lake.transaction import LOCK_TIMEOUT_S, OPTIMISTIC, SERIALIZABLE
 from slackwater.maintenance.clone import CloneResult
+from slackwater.owner.api.catalog import Catalog
 from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.protocol.schema.schema import StructType
 from slackwater.spark.catalog.session_lakes import attach, detach, forget
+from slackwater.spark.lake.maintenance import SessionOptimizer, maintenance_frame, vacuum_request
 from slackwater.spark.lake.time_slice import TimeSlice, history_frame
 from slackwater.spark.lake.transaction import LakeTransaction
 from slackwater.spark.maintenance.restore import RESTORE_RESULT, ignores_missing_files
 from slackwater.spark.progress.progress import Progress
-from slackwater.spark.session.argument_checks import parsed_columns
+from slackwater.spark.session.argument_checks import parsed_columns, with_known_collations
 from slackwater.spark.session.enabled_sessions import is_stopped, require_running
 from slackwater.spark.session.local_frame import result_frame
 from slackwater.spark.session.settings import SessionSettings, session_instant_ms
@@ -124,9 +127,12 @@ class Lake(LogLake):
         allow_http: bool = False,
         ca_file: str | None = None,
         spark: SparkSession | None = None,
+        *,
+        catalog: str | None = None,
     ) -> Self:
         """Connect to the lake of the owner served at `url`. This process reads and writes data and logs itself.
 
+        `uc:` before the URL of a Unity Catalog's API, with the name of its `catalog`, connects to tables managed there.
         `storage_options` as in `Snapshot.load`; `spark` is by default the active session. `timeout_s`: seconds to wait
         for a response, over all attempts. Backfills, releases, repairs and slices of the past have ten times the limit.
         Waits for locks extend the limit. The client sends `token` to `https:` addresses and to this machine only,
@@ -137,8 +143,12 @@ class Lake(LogLake):
         ...     [table.name for table in served.tables()]
         []
         """
-        lake = super().connect(url, token, storage_options, timeout_s, allow_http, ca_file)
+        lake = super().connect(url, token, storage_options, timeout_s, allow_http, ca_file, catalog=catalog)
         lake._spark = spark
+        owner = lake.owner
+        if isinstance(owner, Catalog):
+            # The owner opens the stores of its tables itself, so it needs the keys of the session.
+            owner.use_options(lake._session_options)
         return lake
 
     def table(self, name: str) -> DeltaTable:
@@ -147,7 +157,16 @@ class Lake(LogLake):
         >>> lake.table("stock").toDF().first().qty
         10
         """
-        return DeltaTable(self._session(), self._table(name), self._storage_options)
+        table = self._table(name)
+        return DeltaTable(self._session(), table, super()._options_at(table.root_url))
+
+    def __getitem__(self, name: str) -> DeltaTable:  # type: ignore[override]  # as tables are DeltaTables here
+        """Return the table `name`, like `table`. Raises TableNotFound.
+
+        >>> lake["stock"].toDF().first().qty
+        10
+        """
+        return self.table(name)
 
     def location(self, name: str) -> str:
         """Return the path or URL of the table `name`, for `load` and `save`. Raises TableNotFound.
@@ -157,7 +176,7 @@ class Lake(LogLake):
         """
         return self._table(name).location
 
-    def create_table(
+    def create_table(  # type: ignore[override]  # as tables are DeltaTables here
         self,
         name: str,
         schema: spark_types.StructType | StructType | str,
@@ -166,23 +185,25 @@ class Lake(LogLake):
         properties: Mapping[str, str] | None = None,
         description: str | None = None,
         location: str | os.PathLike[str] | None = None,
+        managed: str | None = None,
     ) -> DeltaTable:
         """Create the empty table `name`. `schema` is a Spark type or DDL text (`id BIGINT, day DATE`).
 
         `partition_by`: columns of the top level. `cluster_by`: at most four columns, by dotted paths; excludes
         `partition_by`. `properties`: texts by their keys; they override the session's defaults. `description`: None for
-        none. `location`: default is the name below the lake's root. Raises TableAlreadyExists if the name or location
-        is taken, InvalidArgument or UnsupportedFeature if the definition is invalid.
+        none. `location`: default is the name below the lake's root. `managed`: the feature of the table's commits,
+        `managedCommit` (the default) or `catalogManaged`. Raises TableAlreadyExists if the name or location is taken,
+        InvalidArgument or UnsupportedFeature if the definition is invalid.
 
         >>> lake.create_table("days", "day DATE, n INT", partition_by=["day"]).detail().first().partitionColumns
         ['day']
         """
-        given = dict(properties or {})
-        settings = SessionSettings.of(self._session())
+        given, session = dict(properties or {}), self._session()
+        settings = SessionSettings.of(session)
         properties = {**settings.properties_beside(given), **given}
-        self.create_log(
+        self._create_log(
             name,
-            _schema(schema),
+            _schema(session, schema),
             partition_by,
             cluster_by,
             properties,
@@ -190,6 +211,7 @@ class Lake(LogLake):
             location,
             user_metadata=settings.user_metadata,
             user_name=settings.user_name,
+            managed=managed,
         )
         return self.table(name)
 
@@ -328,6 +350,41 @@ class Lake(LogLake):
         rows = [(each.name, each.version, *each.result.to_dict().values()) for each in done]
         return result_frame(session, rows, LAKE_CLONE_RESULT, "Lake.clone")
 
+    def maintain(  # type: ignore[override]  # as answers are DataFrames here
+        self,
+        tables: Sequence[str] | None = None,
+        *,
+        dry_run: bool = True,
+        tasks: Sequence[str] | None = None,
+        small_files: int = 10,
+        commits: int | None = None,
+        log_files: int = 1,
+        removed_files: int = 1,
+    ) -> DataFrame:
+        """Report the due maintenance of `tables`, by default all tables. Do it if `dry_run` is false.
+
+        `tasks`: `optimize`, `vacuum`, `checkpoint` and `cleanup`, by default all, in this order. A task is due if it
+        reaches its threshold. `small_files`: files of one partition that OPTIMIZE would rewrite. `commits`: commits
+        since the last checkpoint, None for `delta.checkpointInterval`. `log_files`: log files past
+        `delta.logRetentionDuration`. `removed_files`: files not needed within `delta.deletedFileRetentionDuration`.
+
+        The result has a row for each table and task: LAKE_MAINTENANCE_RESULT. `state` is `not due`, `due`, `done` or
+        `failed`. An error is a row with the state `failed`, and all other tasks still run. The work uses the operations
+        of single tables, so it has their conflict rules. Raises InvalidArgument, TableNotFound.
+
+        >>> [(row.table, row.task, row.state) for row in lake.maintain(["stock"], commits=2).collect()][2:]
+        [('stock', 'checkpoint', 'due'), ('stock', 'cleanup', 'not due')]
+        >>> done = lake.maintain(["stock"], dry_run=False, tasks=["checkpoint"], commits=2)
+        >>> [(row.state, row.detail) for row in done.collect()]
+        [('done', 'checkpoint of version 1')]
+        """
+        session = self._session()
+        thresholds = MaintenanceThresholds(small_files, commits, log_files, removed_files)
+        work = TableTasks(thresholds, self.clock, vacuum_request(session), SessionOptimizer(session))
+        with Progress.during(session, "MAINTENANCE", "looking for work", SessionSettings.of(session).progress):
+            rows = list(self._maintain(work, tables, tasks, dry_run))
+        return maintenance_frame(session, rows)
+
     def backfill(self, name: str) -> int:
         """Copy all commits of the table `name` to `_delta_log`. Return the newest version there.
 
@@ -402,9 +459,11 @@ class Lake(LogLake):
         return session is None or stores.follows_outside(session)
 
     def _options_at(self, location: str | os.PathLike[str]) -> Mapping[str, str]:
+        return merged_options(self._session_options(str(location)), super()._options_at(location))
+
+    def _session_options(self, location: str) -> dict[str, str]:
         session = self._spark or SparkSession.getActiveSession()
-        known = {} if session is None else stores.storage_options(session, str(location))
-        return merged_options(known, self._storage_options)
+        return {} if session is None else stores.session_options(session, location)
 
     def _known_session(self) -> SparkSession | None:
         return self._spark or SparkSession.getActiveSession()
@@ -422,10 +481,10 @@ class Lake(LogLake):
         return session
 
 
-def _schema(given: spark_types.StructType | StructType | str) -> StructType:
+def _schema(spark: SparkSession, given: spark_types.StructType | StructType | str) -> StructType:
     if isinstance(given, StructType):
         return given
     parsed = parsed_columns(given) if isinstance(given, str) else given
     if not isinstance(parsed, spark_types.StructType):
         raise InvalidArgument(f"schema must be a StructType or DDL text, found {given!r}")
-    return from_spark_schema(parsed)
+    return from_spark_schema(with_known_collations(spark, parsed))

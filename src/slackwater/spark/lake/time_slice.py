@@ -95,6 +95,9 @@ class TimeSliceTable(DeltaTable):
     def _told_place(self) -> str:
         return f"{self._name}: version {self.version}"
 
+    def _brief(self) -> str:
+        return ""
+
     @property
     def version(self) -> int:
         """The newest version at the instant."""

@@ -23,7 +23,7 @@ from slackwater.spark.conditions.transaction_time import TransactionTime
 from slackwater.spark.dml.merge.builder import DeltaMergeBuilder
 from slackwater.spark.lake.timed_expressions import TimedExpressions
 from slackwater.spark.read.table_scan import ScanOptions, TableScan
-from slackwater.spark.session.classic_connect import empty_frame
+from slackwater.spark.session.frames import empty_frame
 from slackwater.spark.session.reader_options import Options
 from slackwater.spark.session.settings import session_zone
 from slackwater.spark.session.types import to_spark_schema
@@ -108,6 +108,9 @@ class TransactionTable(DeltaTable):
 
     def _told_place(self) -> str:
         return f"{self._name} in transaction {self._transaction.id}"
+
+    def _brief(self) -> str:
+        return ""
 
     def append(self, frame: DataFrame, **options: Any) -> None:
         """Append the rows of `frame`. `options` as in `df.write.option` (`mergeSchema=True`). Raises as `save`.

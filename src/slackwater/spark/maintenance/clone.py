@@ -16,9 +16,9 @@ from slackwater.log.table import Table
 from slackwater.maintenance.clone import CloneResult, shallow_clone
 from slackwater.protocol.actions.paths import is_absolute
 from slackwater.scan.snapshot import Snapshot
+from slackwater.spark.catalog.resolve import path_in_text
 from slackwater.spark.progress.progress import Progress
 from slackwater.spark.session.argument_checks import require_type
-from slackwater.spark.session.identifiers import path_in_text
 from slackwater.spark.session.reader_options import Options
 from slackwater.spark.session.settings import SessionSettings
 from slackwater.spark.storage.stores import table_at

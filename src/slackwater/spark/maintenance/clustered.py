@@ -23,7 +23,7 @@ from slackwater.predicate.columns import resolve_column
 from slackwater.protocol.actions.files import AddFile
 from slackwater.protocol.features import clustering
 from slackwater.protocol.schema.column_paths import format_column_path, parse_column_path
-from slackwater.protocol.schema.schema import ColumnPath
+from slackwater.protocol.schema.schema import ColumnPath, collation_of
 from slackwater.scan.row_count import live_row_counts, total
 from slackwater.spark.dml.executor_rewrite import Finished
 from slackwater.spark.maintenance.curve_sort import in_curve_order
@@ -111,6 +111,12 @@ def z_order_paths(change: RewriteCommand, names: Sequence[str]) -> list[ColumnPa
                 error_class="DELTA_ZORDERING_ON_PARTITION_COLUMN",
             )
         kind = resolve_column(change.schema, path).type
+        if collation_of(kind) is not None:
+            raise InvalidArgument(
+                f"{where}: {name} has the collation {collation_of(kind)}. Files have no minimum and maximum of such a "
+                "column, so a z-order by it would not skip files. Use other columns",
+                error_class="DELTA_ZORDERING_ON_COLUMN_WITHOUT_STATS",
+            )
         if kind is None or not clustering.has_extremes(kind) or physical.get(path, path) not in with_stats:
             raise InvalidArgument(
                 f"{where}: files have no statistics of {name}, so a z-order by it would not skip files. Add it to "

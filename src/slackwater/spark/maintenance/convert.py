@@ -17,10 +17,10 @@ from slackwater.log.table import Table
 from slackwater.maintenance.convert import ConvertRequest, convert
 from slackwater.maintenance.footer_scan import FooterSummary, describe_files, described
 from slackwater.protocol.schema.schema import StructType
+from slackwater.spark.catalog.resolve import path_in_text
 from slackwater.spark.progress.progress import Progress
 from slackwater.spark.session.argument_checks import parsed_type, text_argument
 from slackwater.spark.session.classic_connect import default_parallelism, is_one_process
-from slackwater.spark.session.identifiers import path_in_text
 from slackwater.spark.session.settings import SessionSettings, session_zone
 from slackwater.spark.session.types import from_spark_schema
 from slackwater.spark.storage.row_transport import has_python_workers
@@ -30,7 +30,7 @@ from slackwater.stats.stats_columns import StatsLeaves
 from slackwater.storage.store import ObjectStore
 
 _PARQUET = re.compile(r"(?is)parquet\.`(.+)`\Z")
-_FILES = "number long, path string, size_bytes long, schema string, stats string"
+_FILES = "number long, path string, size_bytes long, schema string, stats string, is_shredded boolean"
 _MANY = 2_000
 
 
@@ -111,7 +111,7 @@ def _by_tasks(
         if raised is None:
             raise
         raise raised from error
-    columns = [found[name].to_pylist() for name in ("path", "size_bytes", "schema", "stats")]
+    columns = [found[name].to_pylist() for name in ("path", "size_bytes", "schema", "stats", "is_shredded")]
     told = dict(zip(found["number"].to_pylist(), map(FooterSummary, *columns), strict=True))
     return [told[number] for number in range(len(paths))]
 
@@ -129,6 +129,7 @@ def _describer(
                     "size_bytes": pa.array([file.size_bytes for file in files], pa.int64()),
                     "schema": pa.array([file.schema for file in files], pa.string()),
                     "stats": pa.array([file.stats for file in files], pa.string()),
+                    "is_shredded": pa.array([file.is_shredded for file in files], pa.bool_()),
                 }
             )
 

@@ -19,7 +19,7 @@ from slackwater.log.files.file_actions import one_array
 from slackwater.maintenance.layout.curves import Curve, bits_of
 from slackwater.maintenance.layout.range_partition_ids import CurveOrder
 from slackwater.protocol.schema.schema import ColumnPath
-from slackwater.spark.session.arrow_functions import mapped_in_arrow
+from slackwater.spark.session.frames import mapped_in_arrow
 from slackwater.sql.lexer import quoted
 
 _SAMPLED_ROWS = 200_000

@@ -5,19 +5,26 @@ Source: delta-spark's OPTIMIZE and REORG ... APPLY (PURGE), with their names and
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, SparkSession
 
 from slackwater.errors import InvalidArgument
 from slackwater.log.files.file_actions import ADD_SCHEMA
 from slackwater.log.table import Table
-from slackwater.maintenance.layout.bin_packing import Bin, BinPackingOptions, bins_of, compaction, packing_of_table
+from slackwater.maintenance.layout.bin_packing import (
+    Bin,
+    BinPackingOptions,
+    bins_of,
+    compaction,
+    in_crowded_partitions,
+    packing_of_table,
+)
 from slackwater.maintenance.layout.dropped_columns import to_purge
 from slackwater.protocol.features import clustering
 from slackwater.protocol.features.sql_columns import read_columns
@@ -28,7 +35,8 @@ from slackwater.spark.dml.matching_rows import Condition
 from slackwater.spark.maintenance.metrics import OptimizeMetrics, sizes_of
 from slackwater.spark.maintenance.rewrite_command import RewriteCommand, as_compacted, as_purged
 from slackwater.spark.progress.progress import Progress
-from slackwater.spark.session.classic_connect import default_parallelism, parsed_condition
+from slackwater.spark.session.classic_connect import default_parallelism
+from slackwater.spark.session.plan_text import parsed_condition
 from slackwater.spark.session.settings import SessionSettings
 from slackwater.spark.write.overwrite_scope import partitions_where
 from slackwater.transaction.clock import Clock
@@ -88,11 +96,7 @@ def compact(
     packing = auto or packing_of(change.settings, change.snapshot.properties)
 
     def bins(files: pa.Table) -> list[Bin]:
-        found = compaction(files, packing)
-        counts = Counter[str]()
-        for each in found:
-            counts[_partition(each)] += each.files.num_rows
-        return [each for each in found if counts[_partition(each)] >= least_files]
+        return in_crowded_partitions(compaction(files, packing), least_files)
 
     told = {"zOrderBy": "[]", "clusterBy": "[]", "auto": "false" if auto is None else "true"}
     return run(change, partial(_rearranged, change, where, bins, as_compacted, told))
@@ -104,14 +108,32 @@ def purge(spark: SparkSession, table: Table, where: PartitionFilter) -> Optimize
     Raises as `compact`, and as `with_dropped_columns`.
     """
     change = RewriteCommand(spark, table, REORG)
+    return _reorganize(change, where, partial(to_purge, change.snapshot.table, change.snapshot.configuration))
+
+
+def rewrite_files(spark: SparkSession, table: Table, paths: pa.Array) -> OptimizeMetrics:
+    """Rewrite the files at `paths` with the current types of the columns.
+
+    The new files have neither deleted rows nor dropped columns. Paths that the newest version lacks are left out.
+    Raises as `compact`.
+    """
+
+    def chosen(files: pa.Table) -> pa.Table:
+        return files.filter(pc.is_in(files["path"], value_set=paths))
+
+    return _reorganize(RewriteCommand(spark, table, REORG), PartitionFilter(), chosen)
+
+
+def _reorganize(
+    change: RewriteCommand, where: PartitionFilter, chosen: Callable[[pa.Table], pa.Table]
+) -> OptimizeMetrics:
     packing = packing_of(change.settings, change.snapshot.properties)
     is_clustered = clustering.DOMAIN in change.snapshot.domain_metadata
 
     def bins(files: pa.Table) -> list[Bin]:
         # Do not merge files of a clustered table, so that its rows stay clustered.
         size = BinPackingOptions(max_bytes=0) if is_clustered else packing
-        purged = to_purge(change.snapshot.table, change.snapshot.configuration, files)
-        return bins_of(purged, size, rewrites_single=True)
+        return bins_of(chosen(files), size, rewrites_single=True)
 
     return run(change, partial(_rearranged, change, where, bins, as_purged, {"applyPurge": "true"}))
 
@@ -143,10 +165,6 @@ def _rearranged(
     return {"predicate": predicate_text(text), **told}, outcome.operation_metrics()
 
 
-def _partition(each: Bin) -> str:
-    return orjson.dumps(dict(each.partition_values), option=orjson.OPT_SORT_KEYS).decode()
-
-
 def predicate_text(text: str) -> str:
     """Return the parameter `predicate` of the commit."""
     return orjson.dumps([text] if text else []).decode()
@@ -157,7 +175,7 @@ def describe(change: RewriteCommand, outcome: OptimizeMetrics, files: pa.Table, 
     gone = pa.concat_tables([each.files for each in bins]) if bins else files.slice(0, 0)
     outcome.added = sizes_of(change.transaction.staged.adds)
     outcome.removed = gone["size"].to_pylist()
-    outcome.num_partitions = len({_partition(each) for each in bins})
+    outcome.num_partitions = len({each.partition for each in bins})
     outcome.num_bins = len(bins)
     outcome.num_considered = files.num_rows
     outcome.num_skipped = files.num_rows - gone.num_rows

@@ -42,7 +42,7 @@ from slackwater.spark.parquet.rebase_modes import items_by_calendar
 from slackwater.spark.read.deleted_rows import without_deleted_rows, words_table
 from slackwater.spark.read.file_columns import FILE, same_text
 from slackwater.spark.read.table_scan import ScanOptions, TableScan
-from slackwater.spark.session.classic_connect import empty_frame
+from slackwater.spark.session.frames import empty_frame
 from slackwater.spark.session.reader_options import Options
 from slackwater.spark.session.settings import SessionSettings
 from slackwater.transaction.committers.factory import require_not_past_transaction

@@ -20,15 +20,10 @@ from slackwater.errors import CorruptTable, DataFileNotFound, StorageError, Unsu
 from slackwater.protocol.actions.paths import is_absolute
 from slackwater.spark.hadoop.prelisted_relation import KnownFile, relation_over
 from slackwater.spark.hadoop.store import HadoopStore
-from slackwater.spark.session.classic_connect import (
-    frame_of_relation,
-    is_connect,
-    is_missing_path,
-    listed_urls,
-    read_paths,
-    relation_of,
-)
+from slackwater.spark.session.classic_connect import is_connect
 from slackwater.spark.session.enabled_sessions import is_within_statement
+from slackwater.spark.session.frames import frame_of_relation, listed_urls, read_paths, relation_of
+from slackwater.spark.session.spark_errors import is_missing_path
 from slackwater.spark.session.temporary_settings import listing_on_driver
 from slackwater.spark.storage.locations import DataLocations
 from slackwater.spark.storage.row_transport import require_known

@@ -17,14 +17,8 @@ from pyspark.sql import functions as F
 
 from slackwater.predicate.predicate import And, Constant, Predicate, columns_of
 from slackwater.spark.conditions.column_trees import has_variables
-from slackwater.spark.session.classic_connect import (
-    attribute_ids,
-    is_connect,
-    plain_method,
-    same_columns,
-    same_plan,
-    with_methods,
-)
+from slackwater.spark.session.classic_connect import is_connect
+from slackwater.spark.session.frames import attribute_ids, plain_method, same_columns, same_plan, with_methods
 
 _WORD = re.compile(r"\w+")
 _LESSEN = "_slackwater_lessen"

@@ -30,6 +30,9 @@ KEPT_ROW_ID, KEPT_COMMIT_VERSION = "__slackwater_row_id", "__slackwater_row_comm
 HIDDEN = (KEPT_ROW_ID, KEPT_COMMIT_VERSION, ADDRESS)
 """Columns that located rows may have in addition to the table's columns."""
 
+METADATA = "_metadata"
+"""Struct column with the row tracking fields of a row, under the names of delta-spark."""
+
 _ROW_BITS = 31
 _BUCKET_BITS = 15
 _BUCKET_BYTES = (1 << _BUCKET_BITS) // 8
@@ -122,6 +125,17 @@ class AddressedRows:
 def address_of(number: Column) -> Column:
     """Return the column ADDRESS of a row with ROW in the file `number`."""
     return F.shiftleft(number, _ROW_BITS).bitwiseOR(F.col(ROW)).alias(ADDRESS)
+
+
+def with_metadata(frame: DataFrame, row_id: str = KEPT_ROW_ID, commit_version: str = KEPT_COMMIT_VERSION) -> DataFrame:
+    """Return `frame` with METADATA: `row_id` and `row_commit_version`, from the columns of these names.
+
+    A table's own column of the name has priority.
+    """
+    if METADATA in map(str.lower, frame.columns):
+        return frame
+    fields = F.col(row_id).alias("row_id"), F.col(commit_version).alias("row_commit_version")
+    return frame.withColumn(METADATA, F.struct(*fields))
 
 
 def located_schema(columns: Sequence[StructField], row_tracking: bool) -> spark_types.StructType:

@@ -38,7 +38,8 @@ from slackwater.spark.read.file_columns import (
     with_file_constants,
 )
 from slackwater.spark.read.file_relations import EVERY_FILE, KeptRelations, read_files, require_content
-from slackwater.spark.session.classic_connect import frame_of_relation, is_connect, never_null, relation_of
+from slackwater.spark.session.classic_connect import is_connect
+from slackwater.spark.session.frames import frame_of_relation, never_null, relation_of
 from slackwater.spark.session.types import NullabilityMode, to_spark_schema
 from slackwater.spark.storage.locations import DataLocations, verify_urls
 from slackwater.spark.storage.row_transport import RowTransport, choose_transport

@@ -63,8 +63,9 @@ from slackwater.spark.read.row_sources import (
     SparkRowSource,
     transport_of_reads,
 )
-from slackwater.spark.session.classic_connect import empty_frame, frame_of_later_plan, is_connect, with_known_schema
+from slackwater.spark.session.classic_connect import is_connect
 from slackwater.spark.session.enabled_sessions import cached_in_statement
+from slackwater.spark.session.frames import empty_frame, frame_of_later_plan, with_known_schema
 from slackwater.spark.session.reader_options import Options
 from slackwater.spark.session.settings import session_zone
 from slackwater.spark.session.types import NullabilityMode, to_spark_schema, to_spark_type

@@ -7,13 +7,17 @@ import re
 from typing import Any
 
 from pyspark.errors import ParseException
+from pyspark.sql import SparkSession
 from pyspark.sql import types as spark_types
 
 from slackwater.error_classes import StatementPlace
-from slackwater.errors import InvalidArgument, SqlSyntaxError, WrongArgumentType
+from slackwater.errors import InvalidArgument, SqlSyntaxError, UnsupportedFeature, WrongArgumentType
+from slackwater.spark.session.frames import empty_frame
 from slackwater.spark.session.spark_errors import spark_error_text
 
 _PLACE = re.compile(r"\(line (\d+), pos (\d+)\)")
+_COLLATE, _UNKNOWN_COLLATION = "string collate ", "COLLATION_INVALID_NAME"
+_LIMITED_COLLATION = re.compile(r"\b(?:var)?char(?:acter)?\s*\(\s*\d+\s*\)\s*collate\s+\w+", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
 _KINDS = {str: "a string", bool: "a boolean", dict: "a dict", int: "an int"}
 
@@ -24,6 +28,7 @@ def parsed_type(given: Any) -> spark_types.DataType:
         return given
     if not isinstance(given, str):
         raise WrongArgumentType(f"dataType must be a Spark type or its DDL text, found {given!r}")
+    _refuse_limited_collation(given)
     try:
         found = spark_types.DataType.fromDDL(given)
     except ParseException as error:
@@ -35,12 +40,45 @@ def parsed_type(given: Any) -> spark_types.DataType:
     return found
 
 
+def with_known_collations(spark: SparkSession, schema: spark_types.StructType) -> spark_types.StructType:
+    """Return `schema` with the session's spelling of its collations. Raises InvalidArgument for an unknown collation.
+
+    PySpark does not validate the names of collations in types.
+    """
+    return spark_types.StructType([_with_known_collations(spark, field) for field in schema.fields])
+
+
+def _with_known_collations(spark: SparkSession, field: spark_types.StructField) -> spark_types.StructField:
+    if _COLLATE not in field.dataType.simpleString():
+        return field
+    try:
+        (known,) = empty_frame(spark, spark_types.StructType([field])).schema.fields
+    except Exception as error:
+        # Connect reports the JSON of the type as text that is not DDL.
+        if _UNKNOWN_COLLATION not in str(error) and not isinstance(error, ParseException):
+            raise
+        says = f"column {field.name}: Spark does not know a collation of {field.dataType.simpleString()}"
+        raise InvalidArgument(f"{says}. The table function collations() lists the names") from error
+    return known
+
+
 def parsed_columns(given: str) -> spark_types.DataType:
     """Return the columns of a DDL text, such as `id BIGINT, v STRING`. Raises InvalidArgument."""
+    _refuse_limited_collation(given)
     try:
         return spark_types.StructType.fromDDL(given)
     except ParseException as error:
         raise _at_its_place(given, f"{given!r} is not a list of columns", error) from error
+
+
+def _refuse_limited_collation(ddl: str) -> None:
+    """Raise UnsupportedFeature for CHAR(n) and VARCHAR(n) with COLLATE, because PySpark drops their collation."""
+    if match := _LIMITED_COLLATION.search(ddl):
+        raise UnsupportedFeature(
+            f"a column cannot have a limited length and a collation, found {match[0]}. Use STRING COLLATE, and a CHECK "
+            "constraint for the length",
+            error_class="DELTA_UNSUPPORTED_DATA_TYPES",
+        )
 
 
 def _no_data_type(given: str, error: ParseException) -> SqlSyntaxError:

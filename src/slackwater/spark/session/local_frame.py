@@ -24,7 +24,8 @@ from slackwater.html.number_format import counted, format_bytes, number, one_lin
 from slackwater.html.redaction import setting_without_secrets, without_secrets
 from slackwater.log.table_detail import to_moment
 from slackwater.spark.session.arrow_types import to_arrow_schema
-from slackwater.spark.session.classic_connect import empty_frame, is_connect, plain_method, with_methods
+from slackwater.spark.session.classic_connect import is_connect
+from slackwater.spark.session.frames import empty_frame, plain_method, with_methods
 
 _MOST_ROWS = 20
 _LONGEST_CELL, _LONGEST_TEXT = 160, 200

@@ -46,6 +46,7 @@ _TO_SPARK: dict[str, spark_types.DataType] = {
 }
 _FROM_SPARK = {type(spark): PrimitiveType(name) for name, spark in _TO_SPARK.items()}
 _PLAIN = "UTF8_BINARY"
+_OF_SPARK, _OF_ICU = "spark", "icu"
 # Metadata for the log and the files only. Users see the rest of a column's metadata.
 _INTERNAL = (FIELD_ID, PHYSICAL_NAME, "delta.identity.", "delta.generationExpression", "delta.invariants")
 
@@ -63,7 +64,7 @@ def to_spark_type(
 ) -> spark_types.DataType:
     """Return the Spark type of `data_type`. With `field_ids`, nested fields have their Parquet field ids."""
     if isinstance(data_type, PrimitiveType):
-        return _TO_SPARK[data_type.name]
+        return _TO_SPARK[data_type.name] if data_type.collation is None else _collated(data_type.collation)
     if isinstance(data_type, DecimalType):
         return spark_types.DecimalType(data_type.precision, data_type.scale)
     if isinstance(data_type, VariantType):
@@ -80,6 +81,25 @@ def to_spark_type(
             data_type.value_contains_null,
         )
     return to_spark_schema(data_type, field_ids, not_null)
+
+
+def _collated(identifier: str) -> spark_types.StringType:
+    """Return the type of strings with this collation. Raises UnsupportedFeature for a provider that Spark lacks."""
+    provider, _, name = identifier.partition(".")
+    if provider not in (_OF_SPARK, _OF_ICU) or not name:
+        raise UnsupportedFeature(
+            f"Spark does not know the collation {identifier}, only collations of the providers {_OF_SPARK} and "
+            f"{_OF_ICU}. Read the table without Spark",
+            error_class="DELTA_UNSUPPORTED_DATA_TYPES",
+        )
+    return spark_types.StringType(name)
+
+
+def _identifier(collation: str) -> str | None:
+    """Return the identifier of Spark's collation in a schema. None for the order of the UTF-8 bytes."""
+    if collation == _PLAIN:
+        return None
+    return f"{_OF_SPARK if collation.startswith('UTF8') else _OF_ICU}.{collation}"
 
 
 def _geospatial(data_type: GeospatialType) -> spark_types.DataType:
@@ -162,12 +182,8 @@ def _from_spark(spark_type: spark_types.DataType, path: str) -> DataType:
         )
     if isinstance(spark_type, spark_types.DecimalType):
         return DecimalType(spark_type.precision, spark_type.scale)
-    if isinstance(spark_type, spark_types.StringType) and getattr(spark_type, "collation", _PLAIN) != _PLAIN:
-        raise UnsupportedFeature(
-            f"column {path}: a {spark_type.simpleString()} is not supported by Slackwater yet. Cast it to a string "
-            "without collation, and compare by collate(…)",
-            error_class="DELTA_UNSUPPORTED_DATA_TYPES",
-        )
+    if isinstance(spark_type, spark_types.StringType):
+        return PrimitiveType("string", _identifier(spark_type.collation))
     if isinstance(spark_type, (spark_types.CharType, spark_types.VarcharType)):
         return PrimitiveType("string")
     if isinstance(spark_type, spark_types.VariantType):

@@ -282,13 +282,13 @@ class _Creation:
         if given.clones is not None:
             return self._cloned_into(lake, name.name)
         self._require_no_columns()
-        self._saved(self._rows, partial(lake.begin_create, name.name, location=given.location))
+        self._saved(self._rows, partial(lake._begin_create, name.name, location=given.location))
         return nothing(self._spark)
 
     def _cloned_into(self, lake: Any, name: str) -> DataFrame:
         """Create a table of a lake with the files of another table."""
         source, settings = self._source.snapshot, SessionSettings.of(self._spark)
-        begun = lake.begin_clone(name, source, self._given.properties, self._given.location)
+        begun = lake._begin_clone(name, source, self._given.properties, self._given.location)
         with Progress.during(self._spark, "CLONE", "listing files", settings.progress):
             result = commit_clone(begun, source, None, settings.user_metadata, settings.user_name)
         return self._told(result)

@@ -11,7 +11,7 @@ from pyspark.sql import types as spark_types
 from slackwater.errors import InvalidArgument
 from slackwater.protocol.actions.partition_values import parse_partition_column
 from slackwater.protocol.features.column_mapping import physical_name
-from slackwater.protocol.features.managed_commits import FEATURE, kept_properties
+from slackwater.protocol.features.managed_commits import FEATURES, kept_properties
 from slackwater.protocol.properties.properties import ENABLE_IN_COMMIT_TIMESTAMPS
 from slackwater.protocol.schema.column_paths import format_column_path
 from slackwater.scan.snapshot import Snapshot
@@ -163,8 +163,8 @@ def _own_properties(statement: Statement, snapshot: Snapshot) -> dict[str, str]:
     builder._like(snapshot)
     configured = snapshot.metadata.configuration
     gone = {key.lower() for key in configured} - {key.lower() for key in builder._properties}
-    if FEATURE in (snapshot.protocol.writer_features or ()) or kept_properties(configured):
-        gone |= {f"delta.feature.{FEATURE}".lower(), ENABLE_IN_COMMIT_TIMESTAMPS.lower()}
+    if FEATURES & snapshot.configuration.supported_features or kept_properties(configured):
+        gone |= {f"delta.feature.{name}".lower() for name in FEATURES} | {ENABLE_IN_COMMIT_TIMESTAMPS.lower()}
     return {key: value for key, value in shown_properties(snapshot).items() if key.lower() not in gone}
 
 

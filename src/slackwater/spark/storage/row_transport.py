@@ -20,10 +20,10 @@ from slackwater.spark.session.classic_connect import (
     default_parallelism,
     is_one_process,
     knows_scheme,
-    python_worker_error,
     workers_have_this_python,
 )
 from slackwater.spark.session.enabled_sessions import cached_in_statement
+from slackwater.spark.session.spark_errors import python_worker_error
 from slackwater.spark.storage.locations import DataLocations
 from slackwater.storage.location import GCS_SCHEMES, S3_SCHEMES
 from slackwater.storage.store import ObjectStore

@@ -18,7 +18,8 @@ from pyspark.sql import functions as F
 
 from slackwater.errors import StorageRefused
 from slackwater.log.files.segment import LogSegment
-from slackwater.spark.session.classic_connect import default_parallelism, is_missing_path, is_one_process
+from slackwater.spark.session.classic_connect import default_parallelism, is_one_process
+from slackwater.spark.session.spark_errors import is_missing_path
 from slackwater.spark.session.temporary_settings import listing_on_driver
 from slackwater.spark.storage.locations import DataLocations
 from slackwater.storage.existence import missing_files

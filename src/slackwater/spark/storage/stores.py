@@ -8,6 +8,7 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from slackwater.log.table import Table
+from slackwater.owner.api.owner_registry import catalog_options
 from slackwater.spark.hadoop.filesystem_access import on_default_file_system, reach_hadoop
 from slackwater.spark.session.classic_connect import all_settings, chosen_hadoop_setting
 from slackwater.spark.session.enabled_sessions import cached_in_statement, require_running
@@ -42,17 +43,29 @@ def follows_outside(spark: SparkSession) -> bool:
 def storage_options(spark: SparkSession, path: str, options: Options | None = None) -> dict[str, str]:
     """Return the credentials and settings for the store of `path`, in the form for `open_store`.
 
-    Also registers access to `path` if it is on a Hadoop file system. Raises as `open_store`.
+    For a table of a catalog, such as a Unity Catalog, its credentials precede those of the session. Also registers
+    access to `path` if it is on a Hadoop file system. Raises as `open_store`, and the errors of the catalog.
     """
     given = {} if options is None else options.storage_options()
+    found = session_options(spark, path, options)
+    location = parse_location(path)
+    if location.scheme in (LOCAL, MEMORY) or is_on_hadoop(location.scheme):
+        return given
+    return merged_options(merged_options(found, catalog_options(location.url)), given)
+
+
+def session_options(spark: SparkSession, path: str, options: Options | None = None) -> dict[str, str]:
+    """Return the credentials and settings of the session and its Hadoop `options` for the store of `path`.
+
+    Also registers access to `path` if it is on a Hadoop file system.
+    """
     location = parse_location(path)
     if location.scheme not in (LOCAL, MEMORY):
         require_running(spark)
     reach_hadoop(spark, path)
     if location.scheme in (LOCAL, MEMORY) or is_on_hadoop(location.scheme):
-        return given
+        return {}
     # Hadoop settings set at run time have no prefix.
     told = {k.removeprefix(_HADOOP): v for k, v in all_settings(spark).items() if k.startswith((_HADOOP, _STORES))}
     told |= {} if options is None else options.hadoop_settings()
-    found = storage_options_of(lambda key: told.get(key) or chosen_hadoop_setting(spark, key), location)
-    return merged_options(found, given)
+    return storage_options_of(lambda key: told.get(key) or chosen_hadoop_setting(spark, key), location)

@@ -24,7 +24,8 @@ from slackwater.spark.hadoop.store import HadoopStore
 from slackwater.spark.jvm.callbacks import end_connection, without_traceback
 from slackwater.spark.parquet.type_support import unreadable_by_spark
 from slackwater.spark.read.table_scan import TableScan
-from slackwater.spark.session.classic_connect import empty_frame, java_class
+from slackwater.spark.session.frames import empty_frame
+from slackwater.spark.session.jvm_objects import java_class
 from slackwater.spark.storage.row_transport import uses_spark
 from slackwater.spark.streams.jvm_source import (
     AVAILABLE_NOW,

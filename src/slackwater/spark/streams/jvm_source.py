@@ -15,15 +15,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from slackwater.spark.jvm.callbacks import accept_callbacks, calls_back_in_one_thread
-from slackwater.spark.session.classic_connect import (
-    class_object,
-    empty_frame,
-    frame_of_plan,
-    is_connect,
-    java_class,
-    method_names,
-    scala_object,
-)
+from slackwater.spark.session.classic_connect import is_connect
+from slackwater.spark.session.frames import empty_frame, frame_of_plan
+from slackwater.spark.session.jvm_objects import class_object, java_class, method_names, scala_object
 from slackwater.spark.storage.shared_storage import share_seen_places
 
 SOURCE = "org.apache.spark.sql.execution.streaming.Source"

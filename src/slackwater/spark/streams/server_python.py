@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from slackwater.errors import UnsupportedFeature
 from slackwater.spark.catalog.provider import register
-from slackwater.spark.session.classic_connect import python_worker_error
+from slackwater.spark.session.spark_errors import python_worker_error
 
 _ASKED, _NAME, _NONE = "_slackwater_server_python", "delta_server_python", "none"
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
@@ -39,8 +40,9 @@ from slackwater.protocol.schema_changes.alter_columns import (
 from slackwater.protocol.schema_changes.replace_schema import replace_columns
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.conditions.transaction_time import TransactionTime
+from slackwater.spark.maintenance.optimize import rewrite_files
 from slackwater.spark.read.table_scan import TableScan
-from slackwater.spark.session.argument_checks import parsed_type, text_argument
+from slackwater.spark.session.argument_checks import parsed_type, text_argument, with_known_collations
 from slackwater.spark.session.settings import SessionSettings
 from slackwater.spark.session.types import from_spark_schema
 from slackwater.spark.write.row_checks import NOT_NULL_VIOLATED, RowCheck, expressions_named, not_null_check, sql_check
@@ -95,7 +97,7 @@ class TableAlterations:
         >>> table.toDF().columns
         ['id', 'memo', 'v']
         """
-        columns = _columns(cols)
+        columns = _columns(self._spark, cols)
         where = path_argument(parent) if parent else ()
         position = _position(after, first)
         # Each further column follows the column before, so that the new columns are adjacent.
@@ -225,15 +227,14 @@ class TableAlterations:
 
         `col`: the column's path, also into an array or a map. `dataType`: a Spark type, or its DDL text. A column of
         type void can get any type. Raises InvalidArgument for other changes, for a partition column, and for a column
-        read by a constraint or a generated column. Raises UnsupportedFeature if the table has the preview of type
-        widening.
+        read by a constraint or a generated column.
 
         >>> table = slackwater.DeltaTable.create(spark).location(path).addColumn("n", "SMALLINT").execute()
         >>> table.changeColumnType("n", "INT")
         >>> table.toDF().dtypes
         [('n', 'int')]
         """
-        (wanted,) = _columns([spark_types.StructField("x", parsed_type(dataType))])
+        (wanted,) = _columns(self._spark, [spark_types.StructField("x", parsed_type(dataType))])
         path = path_argument(col)
         self._change_column(path, lambda s: retype(s.configuration, path, wanted))
 
@@ -248,7 +249,7 @@ class TableAlterations:
         >>> table.toDF().columns
         ['v', 'memo', 'id']
         """
-        columns = _columns(cols)
+        columns = _columns(self._spark, cols)
         self._change(
             "REPLACE COLUMNS",
             lambda s: replace_columns(s.configuration, StructType(columns), clustering=clustering_columns(s)),
@@ -421,9 +422,10 @@ class TableAlterations:
         Older versions may need a reader feature. Three new versions with checkpoints hide these versions, and the
         feature `checkpointProtection` preserves the checkpoints. With `truncateHistory` True, removes the older
         versions from the log instead. These must be older than `delta.dropFeatureTruncateHistory.retentionDuration` (24
-        hours). The feature `checkpointProtection` is dropped only with `truncateHistory` True. Raises InvalidArgument
-        if the table does not support the feature or if another feature requires it. Raises OperationNotAllowed if the
-        table uses the feature, or if older versions must be removed and are too young.
+        hours). The feature `checkpointProtection` is dropped only with `truncateHistory` True. For `typeWidening`,
+        files with values of earlier types are rewritten first. Raises InvalidArgument if the table does not support the
+        feature or if another feature requires it. Raises OperationNotAllowed if the table uses the feature, or if older
+        versions must be removed and are too young.
 
         >>> table.addFeatureSupport("allowColumnDefaults")
         >>> table.dropFeatureSupport("allowColumnDefaults")
@@ -436,12 +438,18 @@ class TableAlterations:
             raise InvalidArgument(f"truncateHistory needs to be a boolean but got {type(truncateHistory)}")
         snapshot = self._snapshot_for_upkeep("dropping a table feature")
         settings = SessionSettings.of(self._spark)
+
+        def rewrite(files: pa.Table) -> Snapshot:
+            rewrite_files(self._spark, snapshot.table, files["path"].combine_chunks())
+            return Snapshot.open(snapshot.table)
+
         drop_feature(
             snapshot,
             featureName,
             bool(truncateHistory),
             user_metadata=settings.user_metadata,
             user_name=settings.user_name,
+            rewrite=rewrite,
         )
 
     def _change(
@@ -517,11 +525,11 @@ def _position(after: str | None, first: bool) -> ColumnPosition | None:
     return ColumnPosition() if first else None
 
 
-def _columns(given: Any) -> tuple[StructField, ...]:
+def _columns(spark: SparkSession, given: Any) -> tuple[StructField, ...]:
     fields = given.fields if isinstance(given, spark_types.StructType) else given
     if not isinstance(fields, list) or not all(isinstance(f, spark_types.StructField) for f in fields):
         raise InvalidArgument(f"cols must be a StructType or a list of StructFields, found {given!r}")
-    return from_spark_schema(spark_types.StructType(fields)).fields
+    return from_spark_schema(with_known_collations(spark, spark_types.StructType(fields))).fields
 
 
 def _described(parent: ColumnPath, column: StructField) -> dict[str, Any]:

@@ -40,7 +40,7 @@ from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.catalog.registration import register_table, unregister_table
 from slackwater.spark.catalog.resolve import LakeName, lake_name_of, parts_of, path_in_parts
 from slackwater.spark.catalog.session_catalog import entry_of
-from slackwater.spark.session.argument_checks import parsed_type, text_argument
+from slackwater.spark.session.argument_checks import parsed_type, text_argument, with_known_collations
 from slackwater.spark.session.settings import SessionSettings
 from slackwater.spark.session.types import from_spark_schema, to_spark_schema
 from slackwater.spark.storage.stores import table_at
@@ -218,7 +218,7 @@ class DeltaTableBuilder(Generic[T]):
         if not isinstance(nullable, bool):
             raise WrongArgumentType(f"nullable must be True or False, found {nullable!r}")
         spark_field = spark_types.StructField(text_argument("colName", colName), parsed_type(dataType), nullable)
-        (column,) = from_spark_schema(spark_types.StructType([spark_field]))
+        (column,) = from_spark_schema(with_known_collations(self._spark, spark_types.StructType([spark_field])))
         metadata: dict[str, Any] = dict(column.metadata)
         if comment is not None:
             metadata[COMMENT] = text_argument("comment", comment)
@@ -236,7 +236,7 @@ class DeltaTableBuilder(Generic[T]):
         fields = list(cols.fields) if isinstance(cols, spark_types.StructType) else cols
         if not isinstance(fields, list) or not all(isinstance(f, spark_types.StructField) for f in fields):
             raise WrongArgumentType(f"cols must be a StructType or a list of StructFields, found {cols!r}")
-        self._columns += from_spark_schema(spark_types.StructType(fields))
+        self._columns += from_spark_schema(with_known_collations(self._spark, spark_types.StructType(fields)))
         return self
 
     def partitionedBy(self, *cols: str | list[str] | tuple[str, ...]) -> Self:

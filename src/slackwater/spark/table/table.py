@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import types as spark_types
 from typing_extensions import Self
 
-from slackwater.errors import InvalidArgument, TableNotFound
+from slackwater.errors import InvalidArgument, SlackwaterError, TableNotFound
 from slackwater.html.components import badge, card_or_reason
 from slackwater.html.element import Markup
 from slackwater.html.number_format import visible
@@ -26,7 +26,7 @@ from slackwater.maintenance.truncate_history import truncate_history
 from slackwater.protocol.actions.time_zones import time_zone
 from slackwater.scan.snapshot import Snapshot
 from slackwater.scan.snapshot_html import LAST_COMMITS, snapshot_card
-from slackwater.spark.catalog.resolve import parts_of, require
+from slackwater.spark.catalog.resolve import parts_of, path_in_text, require
 from slackwater.spark.history.system_time import SystemTimeRelation
 from slackwater.spark.maintenance.clone import clone_table
 from slackwater.spark.maintenance.convert import convert_to_table
@@ -34,7 +34,6 @@ from slackwater.spark.progress.progress import Progress
 from slackwater.spark.read.load import load_table
 from slackwater.spark.session.argument_checks import require_timestamp, require_type
 from slackwater.spark.session.enabled_sessions import require_running
-from slackwater.spark.session.identifiers import path_in_text
 from slackwater.spark.session.local_frame import result_frame
 from slackwater.spark.session.reader_options import Options
 from slackwater.spark.session.settings import SessionSettings, session_zone
@@ -130,7 +129,17 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
 
     def __repr__(self) -> str:
         known = f" AS {self._alias}" if self._alias else ""
-        return f"<{type(self).__name__} {self._told_place()}{known}>"
+        return f"<{type(self).__name__} {self._told_place()}{self._brief()}{known}>"
+
+    def _brief(self) -> str:
+        """Return version and files of a table on a local disk. Nothing is read from stores and servers for a text."""
+        owned = self._table.owned
+        if self._table.store.local_root is None or (owned is not None and owned.owner.endpoint is not None):
+            return ""
+        try:
+            return f": {self._snapshot().brief()}"
+        except SlackwaterError:
+            return ""
 
     def _repr_html_(self) -> str:
         kind = type(self).__name__

@@ -18,6 +18,7 @@ from slackwater.protocol.schema.schema import (
     MapType,
     StructField,
     StructType,
+    collation_of,
 )
 from slackwater.spark.session.types import to_spark_type
 from slackwater.sql.lexer import quoted
@@ -66,7 +67,7 @@ def aligned_column(given: StructField, wanted: StructField, value: Column | None
 def is_aligned(given: StructField, wanted: StructField) -> bool:
     """Return whether the column `given` of a frame already has the form of `wanted`, without any change."""
     same = given.name == wanted.name and str(given.type) == str(wanted.type)
-    return same and _same_names(given.type, wanted.type)
+    return same and _same_form(given.type, wanted.type)
 
 
 def merged_value(value: Column, given: DataType, wanted: DataType, present: Column | None) -> Column:
@@ -107,7 +108,7 @@ def null_column(wanted: StructField) -> Column:
 
 
 def _as_type(value: Column, given: DataType, wanted: DataType) -> Column:
-    if str(given) == str(wanted) and _same_names(given, wanted):
+    if str(given) == str(wanted) and _same_form(given, wanted):
         return value
     if given == VOID:
         return F.lit(None).cast(to_spark_type(wanted))
@@ -141,14 +142,17 @@ def _as_map(value: Column, given: MapType, wanted: MapType) -> Column:
     return F.when(value.isNull(), F.lit(None)).otherwise(F.map_from_entries(F.transform(F.map_entries(value), entry)))
 
 
-def _same_names(given: DataType, wanted: DataType) -> bool:
-    """Return whether structs at every depth have the same fields in the same order and spelling."""
+def _same_form(given: DataType, wanted: DataType) -> bool:
+    """Return whether structs at every depth have the same fields in the same order and spelling.
+
+    Also compares the collations of strings, which the text of a type omits.
+    """
     if isinstance(given, StructType) and isinstance(wanted, StructType):
         return given.names == wanted.names and all(
-            _same_names(g.type, w.type) for g, w in zip(given, wanted, strict=True)
+            _same_form(g.type, w.type) for g, w in zip(given, wanted, strict=True)
         )
     if isinstance(given, ArrayType) and isinstance(wanted, ArrayType):
-        return _same_names(given.element_type, wanted.element_type)
+        return _same_form(given.element_type, wanted.element_type)
     if isinstance(given, MapType) and isinstance(wanted, MapType):
-        return _same_names(given.key_type, wanted.key_type) and _same_names(given.value_type, wanted.value_type)
-    return True
+        return _same_form(given.key_type, wanted.key_type) and _same_form(given.value_type, wanted.value_type)
+    return collation_of(given) == collation_of(wanted)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from slackwater.errors import InvalidArgument
+from slackwater.protocol.properties.parquet_version import WRITER_VERSION, page_version
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.session.reader_options import Options
 from slackwater.spark.session.settings import ApplicationVersion, SessionSettings
@@ -212,6 +213,8 @@ def _validate(request: WriteOptions) -> None:
             f"option compression must be one of {', '.join(_CODECS)}, found {codec!r}",
             error_class="DELTA_ILLEGAL_OPTION",
         )
+    if (pages := request.given.get(WRITER_VERSION)) is not None:
+        page_version(f"option {WRITER_VERSION}", pages)
     if request.replace_where is not None and not overwrite:
         raise InvalidArgument(
             f"replaceWhere needs mode overwrite, found mode {request.mode}", error_class="DELTA_ILLEGAL_USAGE"

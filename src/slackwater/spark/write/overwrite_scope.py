@@ -22,7 +22,7 @@ from slackwater.protocol.features import row_tracking
 from slackwater.protocol.features.sql_columns import read_columns
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.read.table_scan import ScanOptions, TableScan
-from slackwater.spark.session.classic_connect import empty_frame
+from slackwater.spark.session.frames import empty_frame
 from slackwater.spark.session.types import to_spark_type
 from slackwater.spark.write.row_checks import RowCheck, expressions_named
 

@@ -19,8 +19,8 @@ from pyspark.sql import functions as F
 from slackwater.errors import InvalidArgument, InvariantViolationException, SlackwaterError, SqlSyntaxError
 from slackwater.protocol.schema.schema import ArrayType, ColumnPath, DataType, MapType, StructType
 from slackwater.spark.conditions.log_suppression import suppress_spark_errors
-from slackwater.spark.session.classic_connect import condition_of, new_observation, observed
-from slackwater.spark.session.spark_errors import class_of, spark_error_text
+from slackwater.spark.session.classic_connect import new_observation, observed
+from slackwater.spark.session.spark_errors import class_of, condition_of, spark_error_text
 from slackwater.sql.lexer import quoted
 
 _RAISED = "USER_RAISED_EXCEPTION"

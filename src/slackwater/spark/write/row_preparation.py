@@ -17,7 +17,15 @@ from slackwater.protocol.features.identity_columns import IdentityColumn
 from slackwater.protocol.features.sql_columns import read_columns
 from slackwater.protocol.features.write_expressions import GeneratedColumn, WriteExpressions
 from slackwater.protocol.schema.char_varchar import text_limits, text_type
-from slackwater.protocol.schema.schema import STRING, ArrayType, ColumnPath, DataType, MapType, StructField, StructType
+from slackwater.protocol.schema.schema import (
+    ArrayType,
+    ColumnPath,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+    is_string,
+)
 from slackwater.spark.session.types import from_spark_schema, to_spark_type
 from slackwater.spark.write.alignment import aligned_column, is_aligned, null_column
 from slackwater.spark.write.identity_values import identity_values, with_bounded_partitions
@@ -162,7 +170,7 @@ def _generated(column: GeneratedColumn, rules: WriteExpressions) -> Column:
 
 def _empty_as_null(schema: StructType, partition_columns: Sequence[str]) -> frozenset[str]:
     """Return the text columns among `partition_columns`, because the log stores their empty texts as NULL."""
-    return frozenset(c.name for c in schema if c.name in partition_columns and c.type == STRING)
+    return frozenset(c.name for c in schema if c.name in partition_columns and is_string(c.type))
 
 
 def _with_nulls(frame: DataFrame, names: frozenset[str]) -> DataFrame:

@@ -12,7 +12,7 @@ from pyspark.sql import types as spark_types
 
 from slackwater.errors import InvalidArgument, SlackwaterError
 from slackwater.protocol.schema.schema import DataType, StructType
-from slackwater.spark.session.classic_connect import empty_frame
+from slackwater.spark.session.frames import empty_frame
 from slackwater.spark.session.spark_errors import class_of, spark_error_text
 from slackwater.spark.session.types import to_spark_schema, to_spark_type
 from slackwater.spark.write.row_checks import expressions_named

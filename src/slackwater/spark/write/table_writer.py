@@ -17,11 +17,12 @@ from slackwater.errors import SlackwaterError
 from slackwater.log.table import Table
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata
 from slackwater.protocol.actions.files import AddCDCFile, AddFile
-from slackwater.protocol.features import clustering, iceberg_compat
+from slackwater.protocol.features import iceberg_compat
 from slackwater.protocol.features.column_mapping import physical_name
 from slackwater.protocol.features.identity_columns import IdentityColumn, with_high_water_marks
 from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.features.write_expressions import WriteExpressions, row_rules
+from slackwater.protocol.properties.parquet_version import WRITER_VERSION, page_version_of_table
 from slackwater.protocol.properties.properties import (
     COMPRESSION_CODEC,
     ENABLE_VARIANT_SHREDDING,
@@ -39,7 +40,7 @@ from slackwater.spark.write.identity_values import generated_extremes
 from slackwater.spark.write.row_checks import CheckOutcomeUnknown, RowCheck, violations_named
 from slackwater.spark.write.row_preparation import PreparedRows, prepare_changed_rows, prepare_rows
 from slackwater.spark.write.store_assignment import name_overflow_errors
-from slackwater.stats.footers import stats_leaves
+from slackwater.stats.footers import table_leaves
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.table.nested_field_ids import with_nested_field_ids
 
@@ -95,16 +96,11 @@ class TableWriter:
         Raises InvalidArgument for a column that files cannot store, such as void inside another column.
         """
         validate_column_types(self.schema)
-        clustered = clustering.physical_columns(self.domains.get(clustering.DOMAIN), self.table.root_url)
-        identity = [(self._physical(i.name),) for i in self.rules.identity]
-        leaves = stats_leaves(
-            self.schema, self.mode, self.metadata.partition_columns, self.properties, [*clustered, *identity]
-        )
         return FileLayout(
             self.schema,
             self.metadata.partition_columns,
             self.mode,
-            leaves,
+            table_leaves(self.configuration, self.domains, self.table.root_url),
             iceberg_compat.materializes_partition_values(self.configuration),
             hidden,
             self._finish(),
@@ -214,9 +210,11 @@ class TableWriter:
             self._time.require_rules(self.rules, self.schema, spark)
 
     def parquet_options(self, options: Mapping[str, str]) -> dict[str, str]:
-        """Return the options of the file writer. The default codec is the table's own codec."""
-        codec = self.properties.get(COMPRESSION_CODEC)
-        return {**({"compression": codec} if codec else {}), **options}
+        """Return the options of the file writer. The defaults are the table's own codec and version of data pages."""
+        codec, pages = self.properties.get(COMPRESSION_CODEC), page_version_of_table(self.properties)
+        own = {"compression": codec, WRITER_VERSION: pages}
+        given = {key.lower() for key in options}
+        return {**{key: value for key, value in own.items() if value and key not in given}, **options}
 
     def _with_marks(self, generated: Sequence[IdentityColumn], adds: Sequence[AddFile]) -> Metadata | None:
         extremes = generated_extremes(adds, [(i, self._physical(i.name)) for i in generated])

@@ -6,9 +6,9 @@ Source: delta-protocol.md "Creation of New Log Entries"; managed-commits.md "Wri
 from __future__ import annotations
 
 from slackwater.errors import CommitOwnerRequired
+from slackwater.log.files.managed_log import owner_of
 from slackwater.log.table import Table
-from slackwater.owner.api.owner_registry import find_owner
-from slackwater.protocol.features.managed_commits import OWNER_NAME, ownership
+from slackwater.protocol.features.managed_commits import OWNER_NAME, UNNAMED, ownership
 from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.committer import Committer
@@ -37,11 +37,15 @@ def committer_for(table: Table, configuration: TableConfiguration) -> Committer:
     if found is None:
         return FilesystemCommitter(table.store)
     require_not_past(found, where)
-    owned = table.owned or find_owner(found)
+    # Not the owner of a copied table, because its files are elsewhere.
+    owned = table.owned or owner_of(table.store, configuration)
     if owned is None:
         how = (
-            "Open its lake first, with Lake.open or Lake.connect, in this process"
+            "Open its lake first, with Lake.open or Lake.connect, in this process (in a terminal: slackwater --lake "
+            "LAKE)"
             if found.name == OWNER_NAME
+            else "Connect to its catalog first, with Lake.connect('uc:https://…', catalog=…)"
+            if found.name == UNNAMED
             else "This package does not support such owners. Write with the engine that does"
         )
         raise CommitOwnerRequired(f"{where} takes commits only from {found.description}. {how}")

@@ -11,6 +11,7 @@ from typing import Any
 from slackwater.errors import CommitUnknown, MissingCommit, StorageError
 from slackwater.log.files.commits import ParsedCommit, commits_after, parsed_commit
 from slackwater.log.files.managed_log import commit_file, read_commits
+from slackwater.log.table import Table
 from slackwater.owner.api.commits import Commit, CommitConflict, CommitRequest, CommitResponse, OwnershipProposal
 from slackwater.owner.api.owner_registry import OwnedTable
 from slackwater.protocol.features import row_tracking
@@ -100,7 +101,7 @@ class AdoptingCommitter:
         require_next(self._store, version)
         previous_ms, mark = None, None
         if version:
-            before = Snapshot.open(self._store, version - 1)
+            before = Snapshot.open(Table(self._store, published_only=True), version - 1)
             previous_ms = before.timestamp_ms
             mark = highest_row_id(before) if row_tracking.is_supported(before.configuration) else None
         outcome = self._owned.owner.take(

@@ -23,10 +23,13 @@ from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.clock import Clock
 from slackwater.transaction.commit_actions import assemble
 from slackwater.transaction.commit_result import CommitResult
-from slackwater.transaction.committer import Committed, Conflict, TransactionScopedCommitter
+from slackwater.transaction.committer import Committed, Committer, Conflict, TransactionScopedCommitter
 from slackwater.transaction.conflicts.conflicts import ConflictCheck
 from slackwater.transaction.conflicts.isolation import IsolationLevel
 from slackwater.transaction.conflicts.winning_commit import WinningCommit
+from slackwater.transaction.observability.commit_metrics import count
+from slackwater.transaction.observability.commit_report import CommitReport, report_commit
+from slackwater.transaction.observability.tracing import COMMIT, observed
 from slackwater.transaction.rows.vector_files import delete_vector_files
 from slackwater.transaction.staged_transaction import StagedTransaction
 from slackwater.transaction.vacuum_age_check import validate_late_files
@@ -55,6 +58,7 @@ class CommitLoop:
         self.transaction = transaction
         self.before: Snapshot | None = transaction.read_snapshot
         self.info = info
+        self.report: CommitReport | None = None
         self._check: ConflictCheck | None = None
         if transaction.read_snapshot is not None:
             self._check = ConflictCheck(
@@ -82,9 +86,16 @@ class CommitLoop:
 
     def run(self) -> CommitResult:
         """Run the loop until the commit succeeds or fails. See `TableTransaction.commit`."""
-        transaction, committer = self.transaction, self.transaction.committer
+        committer = self.transaction.committer
         if isinstance(committer, TransactionScopedCommitter):
             return self._defer(committer)
+        with observed(COMMIT, {"table": self._where, "operation": self.info.operation}) as span:
+            result = self._attempts(committer)
+            span.describe(self.report)
+        return result
+
+    def _attempts(self, committer: Committer) -> CommitResult:
+        transaction = self.transaction
         for attempt in range(1, MAX_ATTEMPTS + 1):
             outcome = committer.commit(self.version, self.actions(), transaction.may_move)
             if isinstance(outcome, Committed):
@@ -94,7 +105,8 @@ class CommitLoop:
             own = self.rebase(committer.commits_after(self.before.version), outcome.version)
             if own is not None:
                 return self.on_committed(own, attempt)
-            pause(self.transaction.clock, attempt)
+            count(retries=1)
+            pause(transaction.clock, attempt)
         raise self.lost()
 
     def _defer(self, committer: TransactionScopedCommitter[StagedTransaction]) -> CommitResult:
@@ -147,11 +159,24 @@ class CommitLoop:
             "fewer writers are active"
         )
 
-    def on_committed(self, outcome: Committed, attempts: int) -> CommitResult:
-        """Do the maintenance due after the successful attempt and return its result."""
+    def on_committed(self, outcome: Committed, attempts: int, transaction_id: str | None = None) -> CommitResult:
+        """Report the commit, do the maintenance due after it, and return the result.
+
+        `transaction_id` is the id of a transaction over several tables.
+        """
         transaction, before, commit = self.transaction, self.before, outcome.commit
         stamp = commit.info.get("inCommitTimestamp", commit.info.get("timestamp"))
         result = CommitResult(transaction.table, commit.version, int(stamp) if stamp is not None else 0, attempts)
+        self.report = report_commit(
+            transaction.table.location,
+            commit.version,
+            commit.actions,
+            transaction.begun_ms,
+            transaction.clock.now_ms(),
+            result.timestamp_ms,
+            attempts,
+            transaction_id,
+        )
         left_behind = self._delete_superseded_vectors(commit)
         upkeep, committer, now_ms = transaction.post_commit, transaction.committer, transaction.clock.now_ms()
         if isinstance(commit.actions, StreamedActions):

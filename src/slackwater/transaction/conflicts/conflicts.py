@@ -91,7 +91,7 @@ class ConflictCheck:
     def _protocol(self, winner: WinningCommit, new: Protocol, old: Protocol) -> None:
         validate_writable(new, self._where)
         gained = supported_features(new) - supported_features(old)
-        if managed_commits.FEATURE in gained:
+        if managed_commits.FEATURES & gained:
             raise ProtocolChangedException(
                 f"{self._says(winner)} put the table under a commit owner. Read the table again through its lake and "
                 "retry"

@@ -17,7 +17,7 @@ from slackwater.errors import InvalidArgument, OperationNotAllowed
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol
 from slackwater.protocol.features import clustering
 from slackwater.protocol.features.column_mapping_ids import validate_mapping_change, with_mapped_schema
-from slackwater.protocol.features.iceberg_compat import with_row_tracking
+from slackwater.protocol.features.iceberg_compat import with_required_properties
 from slackwater.protocol.features.identity_columns import is_identity, synchronize
 from slackwater.protocol.features.managed_commits import validate_not_by_hand
 from slackwater.protocol.features.protocol_upgrade import with_features, with_required_features, with_versions
@@ -102,7 +102,7 @@ def set_properties(snapshot: Snapshot, properties: Mapping[str, str]) -> Alterat
     plain = validate_properties(given.plain, old.configuration)
     folded = {key.lower() for key in plain}
     configuration = {k: v for k, v in old.configuration.items() if k.lower() not in folded} | plain
-    configuration = with_row_tracking(configuration)
+    configuration = with_required_properties(configuration)
     table = snapshot.configuration.changed(metadata=replace(old, configuration=configuration))
     before, after = snapshot.column_mapping_mode, table.properties.get(COLUMN_MAPPING_MODE, "none")
     if after != before:

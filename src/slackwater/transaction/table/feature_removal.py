@@ -12,14 +12,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.errors import InvalidArgument, OperationNotAllowed
 from slackwater.log import checkpoint_protection
 from slackwater.log.checkpoints.write_checkpoint import write_checkpoint
 from slackwater.log.cleanup import delete_versions_before
+from slackwater.log.files.file_actions import ADD_SCHEMA
 from slackwater.log.files.last_checkpoint import write_last_checkpoint
 from slackwater.log.history import format_ms
+from slackwater.predicate.predicate import Constant
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata
 from slackwater.protocol.features import clustering, managed_commits, row_tracking
 from slackwater.protocol.features.column_mapping import NONE
@@ -39,6 +42,7 @@ from slackwater.protocol.properties.properties import (
 from slackwater.protocol.schema.column_paths import format_column_path
 from slackwater.protocol.schema.schema import schema_to_json
 from slackwater.protocol.schema.type_widening import widened_columns, without_type_changes
+from slackwater.scan.earlier_types import with_earlier_types
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.clock import Clock
 from slackwater.transaction.commit.factory import begin
@@ -47,18 +51,22 @@ from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.table.alteration import parameter_text
 from slackwater.transaction.table.history_protection import (
     add_vector_tombstones,
+    history_retention_ms,
     remove_protected_versions,
     with_checkpoint,
     write_barriers,
 )
 
-_DAY_MS = 24 * 3600 * 1000
 _PROPERTIES = {
     "inCommitTimestamp": (ICT_ENABLEMENT_VERSION, ICT_ENABLEMENT_TIMESTAMP),
     "rowTracking": (MATERIALIZED_ROW_ID, MATERIALIZED_ROW_COMMIT_VERSION, ROW_TRACKING_SUSPENDED),
     USAGE_TRACKING: (HAS_DROPPED_OR_RENAMED,),
     checkpoint_protection.FEATURE: (REQUIRE_CHECKPOINT_PROTECTION,),
 }
+_REWRITES = 5
+Rewrite = Callable[[pa.Table], Snapshot]
+"""A function that rewrites files (columns of ADD_SCHEMA) with the current types, and returns the newest version."""
+
 _DOMAINS = {"rowTracking": row_tracking.DOMAIN, "clustering": clustering.DOMAIN}
 
 
@@ -69,19 +77,22 @@ def drop_feature(
     clock_ms: Callable[[], int] | None = None,
     user_metadata: str | None = None,
     user_name: str | None = None,
+    rewrite: Rewrite | None = None,
 ) -> CommitResult:
     """Remove the feature `name` from the protocol and return the commit. The history records `user_metadata`.
 
     Properties that enable the feature are removed first. For a reader feature, three versions with checkpoints then
     hide the older versions, and the commit adds the feature checkpointProtection. With `truncate_history`, the older
     versions are deleted instead, if they are old enough. The feature checkpointProtection itself is removed only with
-    `truncate_history`. Also raises the errors of `begin`.
+    `truncate_history`. `rewrite` is called for typeWidening, with the files of earlier types. Also raises the errors
+    of `begin`, `with_earlier_types` and `rewrite`.
 
     Raises:
         InvalidArgument: If the feature does not exist, the table does not support it, another feature requires it, or
             `truncate_history` is set for a writer feature.
         OperationNotAllowed: If the table or its older versions may still use the feature. The message names the remedy.
-            Also if the feature is managed commits, because only a release ends ownership.
+            For typeWidening, if files of earlier types exist and `rewrite` is None. Also if the feature is managed
+            commits, because only a release ends ownership.
     """
     clock = Clock() if clock_ms is None else Clock(now_ms=clock_ms)
     transaction = begin(snapshot, clock=clock)
@@ -89,6 +100,13 @@ def drop_feature(
     without_feature(snapshot.protocol, feature)
     metadata, _ = _turned_off(snapshot, feature)
     _require_unused(snapshot, feature, metadata)
+    is_widened = feature == "typeWidening" and bool(widened_columns(snapshot.schema))
+    if is_widened:
+        snapshot = _with_current_types(snapshot, rewrite)
+        metadata, _ = _turned_off(snapshot, feature)
+        transaction = begin(snapshot, clock=clock)
+        # A concurrent RESTORE may add files of earlier types again.
+        transaction.read_where(Constant(True))
     if is_reader and metadata != snapshot.metadata:
         transaction.set_metadata(metadata)
         keys = sorted(set(snapshot.metadata.configuration) - set(metadata.configuration))
@@ -103,7 +121,7 @@ def drop_feature(
             snapshot = add_vector_tombstones(snapshot, clock, user_name)
         snapshot = write_barriers(snapshot, clock, user_name)
     elif is_reader:
-        _forget_history(snapshot, feature, clock.now_ms())
+        snapshot = _forget_history(snapshot, feature, clock.now_ms())
     elif feature == checkpoint_protection.FEATURE:
         remove_protected_versions(snapshot, clock.now_ms())
     transaction = _removal(snapshot, feature, is_protected, clock)
@@ -125,7 +143,7 @@ def _removable(snapshot: Snapshot, name: str, truncate_history: bool) -> tuple[s
             f"the feature {feature} does not concern readers. Omit truncateHistory",
             error_class="DELTA_FEATURE_DROP_HISTORY_TRUNCATION_NOT_ALLOWED",
         )
-    if feature == managed_commits.FEATURE:
+    if feature in managed_commits.FEATURES:
         raise OperationNotAllowed(
             f"{snapshot.store.root_url}: DROP FEATURE cannot change the owner of the table. Release the table with "
             "Lake.release"
@@ -192,27 +210,48 @@ def _require_unused(snapshot: Snapshot, feature: str, metadata: Metadata) -> Non
         raise OperationNotAllowed(f"{where}: columns still have default values. Remove them first")
     if feature == "deletionVectors" and pc.count(snapshot.live_files(["deletionVector"])["deletionVector"]).as_py():
         raise OperationNotAllowed(f"{where}: files still have deletion vectors. Rewrite them first (REORG … PURGE)")
-    widened = widened_columns(snapshot.schema)
-    if feature == "typeWidening" and widened and snapshot.live_files(["path"]).num_rows:
-        raise OperationNotAllowed(
-            f"{where}: files may still hold values of column {format_column_path(widened[0])} in a narrower type. "
-            "Write the table's rows again first (overwrite it with overwriteSchema=true)"
-        )
     users = sorted(d for d in snapshot.domain_metadata if not d.startswith("delta."))
     if feature == "domainMetadata" and snapshot.domain_metadata:
         named = users or sorted(snapshot.domain_metadata)
         raise OperationNotAllowed(f"{where}: the table still has the metadata domain {named[0]}. Remove it first")
 
 
-def _forget_history(snapshot: Snapshot, feature: str, now_ms: int) -> None:
-    """Delete the versions before `snapshot`, so that the log starts at its checkpoint.
+def _with_current_types(snapshot: Snapshot, rewrite: Rewrite | None) -> Snapshot:
+    """Return a version whose files have the current types, after a call of `rewrite` for the other files.
+
+    Files that concurrent transactions add during the rewrite are checked too.
+    """
+    checked = pa.array([], pa.string())
+    for _ in range(_REWRITES):
+        files = snapshot.live_files(ADD_SCHEMA.names)
+        unchecked = files.filter(pc.invert(pc.is_in(files["path"], value_set=checked)))
+        earlier = with_earlier_types(snapshot.table, snapshot.configuration, unchecked)
+        if not earlier.num_rows:
+            return snapshot
+        if rewrite is None:
+            raise OperationNotAllowed(
+                f"{snapshot.store.root_url}: {earlier.num_rows} files still hold values of earlier types, of column "
+                f"{format_column_path(widened_columns(snapshot.schema)[0])} for example. Only Spark rewrites these "
+                "files: use ALTER TABLE … DROP FEATURE there, or overwrite the table with all of its rows"
+            )
+        # The rewrite removes the other files.
+        is_earlier = pc.is_in(files["path"], value_set=earlier["path"].combine_chunks())
+        checked = files["path"].filter(pc.invert(is_earlier)).combine_chunks()
+        snapshot = rewrite(earlier)
+    raise OperationNotAllowed(
+        f"{snapshot.store.root_url}: other writers added files of earlier types during each of {_REWRITES} rewrites. "
+        "Retry"
+    )
+
+
+def _forget_history(snapshot: Snapshot, feature: str, now_ms: int) -> Snapshot:
+    """Delete the versions before `snapshot`, so that the log starts at its checkpoint. Return the same version.
 
     Raises OperationNotAllowed before the retention period has passed.
     """
     if snapshot.version == 0:
-        return
-    retention_ms = snapshot.properties.duration_ms(DROP_FEATURE_RETENTION)
-    ripe_ms = snapshot.timestamp_ms + (_DAY_MS if retention_ms is None else retention_ms)
+        return snapshot
+    ripe_ms = snapshot.timestamp_ms + history_retention_ms(snapshot)
     if now_ms < ripe_ms:
         raise OperationNotAllowed(
             f"{snapshot.store.root_url}: versions before {snapshot.version} may hold traces of {feature}. They can be "
@@ -221,3 +260,5 @@ def _forget_history(snapshot: Snapshot, feature: str, now_ms: int) -> None:
         )
     write_last_checkpoint(snapshot.store, write_checkpoint(snapshot, now_ms))
     delete_versions_before(snapshot.store, snapshot.version)
+    # `snapshot` may read an earlier checkpoint, which is deleted now.
+    return Snapshot.open(snapshot.table, snapshot.version)

@@ -99,13 +99,18 @@ def _vector_files(snapshot: Snapshot) -> list[str]:
     return list(found)
 
 
+def history_retention_ms(snapshot: Snapshot) -> int:
+    """Return the age in milliseconds from which DROP FEATURE deletes versions with traces of the feature."""
+    retention_ms = snapshot.properties.duration_ms(DROP_FEATURE_RETENTION)
+    return _DAY_MS if retention_ms is None else retention_ms
+
+
 def remove_protected_versions(snapshot: Snapshot, now_ms: int) -> None:
     """Delete the versions protected by the feature checkpointProtection, in one operation.
 
     Raises OperationNotAllowed before the retention of `delta.dropFeatureTruncateHistory.retentionDuration` has passed.
     """
-    retention_ms = snapshot.properties.duration_ms(DROP_FEATURE_RETENTION)
-    if truncate_protected(snapshot.store, snapshot, now_ms - (_DAY_MS if retention_ms is None else retention_ms)):
+    if truncate_protected(snapshot.store, snapshot, now_ms - history_retention_ms(snapshot)):
         return
     boundary = protected_before(snapshot.configuration)
     if all(files.version < boundary for files in list_log(snapshot.store).checkpoints):

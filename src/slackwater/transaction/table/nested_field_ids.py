@@ -22,6 +22,8 @@ from slackwater.storage.parquet_footer import FIELD_ID_KEY, open_parquet
 from slackwater.storage.store import ObjectStore
 
 _SUFFIX = ".ids"
+# A page header starts with the page type DATA_PAGE_V2, in Thrift's compact protocol.
+_PAGE_V2 = b"\x15\x06"
 
 
 def with_nested_field_ids(schema: StructType, mode: str) -> Callable[[ObjectStore, str], None] | None:
@@ -93,7 +95,12 @@ def _rewrite(path: Path, schema: StructType, mode: str) -> None:
         codec = groups[0].columns[0].codec if groups else "snappy"
         # Spark and Iceberg store small decimals as integers.
         with pq.ParquetWriter(
-            again, wanted, compression=codec, store_schema=False, store_decimal_as_integer=True
+            again,
+            wanted,
+            compression=codec,
+            store_schema=False,
+            store_decimal_as_integer=True,
+            data_page_version="2.0" if _has_pages_v2(path, file) else "1.0",
         ) as writer:
             writer.add_key_value_metadata(file.metadata.metadata or {})
             for group in range(file.metadata.num_row_groups):
@@ -101,6 +108,15 @@ def _rewrite(path: Path, schema: StructType, mode: str) -> None:
                 columns = [_as(column, field) for column, field in zip(table.columns, wanted, strict=True)]
                 writer.write_table(pa.Table.from_arrays(columns, schema=wanted))
     again.replace(path)
+
+
+def _has_pages_v2(path: Path, file: pq.ParquetFile) -> bool:
+    """Return whether the first data page of a file just written has version 2."""
+    if not file.metadata.num_row_groups or not file.metadata.num_columns:
+        return False
+    with path.open("rb") as data:
+        data.seek(file.metadata.row_group(0).column(0).data_page_offset)
+        return data.read(len(_PAGE_V2)) == _PAGE_V2
 
 
 def _as(column: pa.ChunkedArray, wanted: pa.Field) -> pa.ChunkedArray:

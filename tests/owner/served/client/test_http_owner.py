@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 import ssl
 from collections.abc import Callable
 from dataclasses import replace
@@ -73,6 +74,19 @@ def test_a_first_call_to_a_port_where_nobody_listens_fails_immediately() -> None
     with pytest.raises(CommitOwnerUnavailable, match="No server listens there"):
         owner.tables()
     owner.close()
+
+
+@pytest.mark.parametrize(("code", "is_final"), [(socket.EAI_NONAME, True), (socket.EAI_AGAIN, False)])
+def test_a_first_call_to_a_host_that_nobody_knows_fails_immediately(code: int, is_final: bool) -> None:
+    error = httpx.ConnectError("[Errno] name resolution")
+    error.__cause__ = socket.gaierror(code, "name resolution")
+    script = Script(error, answered({"tables": []}))
+    if is_final:
+        with pytest.raises(CommitOwnerUnavailable, match=r"No host has this name\. Correct the address"):
+            script.owner.tables()
+    else:
+        assert script.owner.tables() == []
+    assert len(script.waits) == (not is_final)
 
 
 def test_a_server_that_refuses_after_it_has_answered_is_waited_for() -> None:

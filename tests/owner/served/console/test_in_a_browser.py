@@ -20,9 +20,10 @@ from starlette.responses import HTMLResponse
 from slackwater.lake.lake import LogLake
 from slackwater.owner.embedded import EmbeddedOwner
 from slackwater.owner.served import server
+from slackwater.owner.served.access.permissions import Scope
 from slackwater.owner.served.app import create_app
 from slackwater.owner.served.console.console import console_page
-from slackwater.owner.served.tokens import Scope, Tokens
+from slackwater.owner.served.tokens import Tokens
 from slackwater.protocol.schema.schema import LONG, StructField, StructType
 from tests.owner.served.serving import served
 
@@ -75,8 +76,8 @@ def at_work(tmp_path: Path) -> Iterator[EmbeddedOwner]:
     """An owner with commits of somebody with an evil name, a transaction that holds a lock and one that waits."""
     owner = EmbeddedOwner.open(tmp_path / "lake", backfill_delay_s=None)
     lake = LogLake(owner, owner.root_url)
-    lake.create_log("orders", SCHEMA)
-    lake.create_log("stock", SCHEMA)
+    lake._create_log("orders", SCHEMA)
+    lake._create_log("stock", SCHEMA)
     with lake.transaction() as tx:
         for name in ("orders", "stock"):
             work = tx.log(name)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
-import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -40,8 +37,8 @@ from slackwater.owner.api.transactions import (
     Vote,
 )
 from slackwater.owner.api.wire_model import RequestModel, WireModel, checked
-from slackwater.owner.served.client.addresses import checked_url, is_in_the_clear, is_loopback
 from slackwater.owner.served.client.deadline import ClientClock, in_shares
+from slackwater.owner.served.client.http_session import HttpSession
 from slackwater.owner.served.client.retrying_transport import OwnerRequest, RetryingTransport
 from slackwater.owner.served.wire import calls
 from slackwater.owner.served.wire.calls import Call
@@ -52,9 +49,6 @@ TIMEOUT_S = 30.0
 _LONG = 10
 # Factor for the owner's waiting time in a call's timeout, because the first attempt has two thirds of the timeout.
 _MORE = 1.5
-_CONNECT_S = 5.0
-_LIMITS = httpx.Limits(max_connections=128, max_keepalive_connections=64, keepalive_expiry=20.0)
-_TOKEN = re.compile(r"[\x21-\x7e]+")
 A = TypeVar("A", bound=WireModel)
 
 
@@ -77,32 +71,16 @@ class HttpOwner:
     ) -> None:
         """Create the client. `timeout_s` limits each call.
 
-        Backfills, releases, repairs and cuts of the past have ten times `timeout_s`. Waiting for locks adds to it.
-        `ca_file` has trusted certificates, instead of SSL_CERT_FILE and SSL_CERT_DIR, or of the system. The caller
-        closes a provided `client`.
-
-        Raises InvalidArgument if the URL is not http or https, or has a user or a query. Also raises InvalidArgument if
-        the token would be sent unencrypted to another machine without `allow_http`.
+        Backfills, releases, repairs and cuts of the past have ten times `timeout_s`. Waiting for locks adds to it. The
+        other parameters as `HttpSession`. Raises InvalidArgument.
         """
-        self._url = checked_url(url)
-        if token is not None and not allow_http and is_in_the_clear(self._url):
-            raise InvalidArgument(
-                f"the token would travel to {self._url} unencrypted. Use https, or allow_http=True in a network "
-                "without eavesdroppers"
-            )
-        self._headers = {"Accept": "application/json", "Content-Type": "application/json"}
-        if token is not None:
-            if not _TOKEN.fullmatch(token):
-                raise InvalidArgument("the token is empty or contains characters that tokens cannot have")
-            self._headers["Authorization"] = f"Bearer {token}"
         if not timeout_s > 0:
             raise InvalidArgument(f"the timeout must be greater than 0 s, found {timeout_s!r}")
+        self._session = HttpSession(url, token, client, allow_http=allow_http, ca_file=ca_file)
+        self._url = self._session.url
         self._token = token
         self._timeout_s = timeout_s
-        self._given = client
         self._ca_file = ca_file
-        self._own = None if client is not None else self._pool()
-        self._pid = os.getpid()
         self._owner_id: str | None = None
         self._clock = clock or ClientClock()
         self._exchange = RetryingTransport(self._url, self._send, self._clock)
@@ -244,8 +222,7 @@ class HttpOwner:
 
     def close(self) -> None:
         """Close the connections. The server's owner backfills on its own."""
-        if self._own is not None:
-            self._own.close()
+        self._session.close()
 
     def _ratify(self, call: Call[A], request: CommitRequest) -> A:
         checked(Id, "commit's id", request.commit_id)
@@ -279,43 +256,7 @@ class HttpOwner:
             ) from error
 
     def _send(self, question: OwnerRequest, content: bytes | None, timeout_s: float) -> httpx.Response:
-        client = self._client()
-        request = client.build_request(
-            question.method,
-            self._url + question.path,
-            params=question.query,
-            content=content,
-            headers=self._headers,
-            timeout=httpx.Timeout(timeout_s, connect=min(_CONNECT_S, timeout_s)),
-        )
-        # Without redirects, so that the token goes to this server only.
-        return client.send(request, auth=None, follow_redirects=False)
-
-    def _client(self) -> httpx.Client:
-        if self._given is not None:
-            return self._given
-        if self._own is None or self._pid != os.getpid():
-            # A new pool after a fork, because both processes would read responses from the same connections.
-            self._own, self._pid = self._pool(), os.getpid()
-        return self._own
-
-    def _pool(self) -> httpx.Client:
-        verify = _trusted(self._ca_file)
-        # Local connections bypass the proxy of the environment.
-        trust_env = not is_loopback(httpx.URL(self._url).host)
-        return httpx.Client(verify=verify, limits=_LIMITS, follow_redirects=False, trust_env=trust_env)
-
-
-def _trusted(ca_file: str | None) -> ssl.SSLContext | bool:
-    """Return the trusted certificates: `ca_file`, else SSL_CERT_FILE and SSL_CERT_DIR, else the default of httpx."""
-    directory = None if ca_file else os.environ.get("SSL_CERT_DIR") or None
-    named = ca_file or os.environ.get("SSL_CERT_FILE") or None
-    if named is None and directory is None:
-        return True
-    try:
-        return ssl.create_default_context(cafile=named, capath=directory)
-    except OSError as error:
-        raise InvalidArgument(f"the certificates in {named or directory} cannot be read: {error}") from error
+        return self._session.send(question.method, question.path, question.query, content, timeout_s)
 
 
 def _instant(timestamp_ms: int | None) -> int | None:

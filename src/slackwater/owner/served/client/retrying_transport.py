@@ -6,8 +6,9 @@ the response to the retry reports the outcome.
 
 from __future__ import annotations
 
+import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Protocol
 
@@ -85,6 +86,29 @@ class Sender(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class ReportedError:
+    """An error in a response. `is_final`: the request failed without effect, although the server failed (5xx).
+
+    `ends_doubt`: the error also tells that an earlier, equal request had no effect.
+    """
+
+    error: SlackwaterError
+    is_final: bool
+    ends_doubt: bool = True
+
+
+ErrorReader = Callable[[int, "dict[str, Any] | None"], "ReportedError | None"]
+"""Returns the error in a response with a status and JSON object. None if the server does not write such errors."""
+
+
+def owner_error(status: int, found: dict[str, Any] | None) -> ReportedError | None:
+    """Return the error of a served commit owner."""
+    del status
+    error = error_from_json(found)
+    return None if error is None else ReportedError(error, is_known_error(found))
+
+
+@dataclass(frozen=True, slots=True)
 class _NoAnswer:
     """An attempt without a final response. `error` is raised at the deadline.
 
@@ -99,19 +123,20 @@ class _NoAnswer:
 class RetryingTransport:
     """Transport for one served owner."""
 
-    def __init__(self, endpoint: str, send: Sender, clock: ClientClock) -> None:
+    def __init__(self, endpoint: str, send: Sender, clock: ClientClock, read_error: ErrorReader = owner_error) -> None:
         self._endpoint = endpoint
         self._send = send
         self._clock = clock
-        # A refused connection is retried only after a first response, because the address may be wrong.
+        self._read_error = read_error
+        # A refused connection and an unknown host are retried only after a first response: the address may be wrong.
         self._was_there = False
 
     def ask(self, question: OwnerRequest) -> OwnerReply:
         """Return the owner's response. Raises errors of the owner in the same class.
 
         Raises:
-            CommitOwnerUnavailable: Immediately if the certificate is not trusted, or if the server refuses connections
-                and never responded. At the deadline if there is no response.
+            CommitOwnerUnavailable: Immediately if the certificate is not trusted, or if the server never responded and
+                refuses connections or has an unknown name. At the deadline if there is no response.
             CommitOwnerBusy: At the deadline if the server was busy.
             CommitUnknown: If a commit may have been processed and there is no final response.
         """
@@ -145,10 +170,9 @@ class RetryingTransport:
                     "(--ca-file), or name the file of certificates by SSL_CERT_FILE"
                 )
                 raise self._given_up(question, in_doubt, unavailable) from error
-            if not self._was_there and _is_caused_by(error, ConnectionRefusedError):
-                unavailable = CommitOwnerUnavailable(
-                    f"{unavailable}. No server listens there. Start `slackwater serve`, or correct the address"
-                )
+            hint = None if self._was_there else _wrong_address(error)
+            if hint is not None:
+                unavailable = CommitOwnerUnavailable(f"{unavailable}. {hint}")
                 unavailable.changed_nothing = True
                 raise self._given_up(question, in_doubt, unavailable) from error
             return _NoAnswer(unavailable, is_doubtful=False)
@@ -163,20 +187,21 @@ class RetryingTransport:
             return self._lost("a response that is not a JSON object") if found is None else OwnerReply(found)
         if status == httpx.codes.CONFLICT and found is not None and not _CONFLICTS.isdisjoint(found):
             return OwnerReply(found, is_conflict=True)
-        error = error_from_json(found)
-        if error is None:
+        reported = self._read_error(status, found)
+        if reported is None:
             return self._foreign(question, in_doubt, response)
+        error = reported.error
         if isinstance(error, CommitOwnerBusy):
             return _NoAnswer(error, is_doubtful=False, wait_s=_retry_after_s(response))
         if isinstance(error, CommitOwnerUnavailable):
             return _NoAnswer(error, is_doubtful=False)
         is_server_error = status >= httpx.codes.INTERNAL_SERVER_ERROR
-        if isinstance(error, CommitUnknown) or (is_server_error and not is_known_error(found)):
+        if isinstance(error, CommitUnknown) or (is_server_error and not reported.is_final):
             return _NoAnswer(error, is_doubtful=True)
         if isinstance(error, NotAuthorized) or status == httpx.codes.REQUEST_ENTITY_TOO_LARGE:
             # The server did not call its owner, so an earlier attempt may have been processed.
             raise self._given_up(question, in_doubt, error)
-        raise error
+        raise error if reported.ends_doubt else self._given_up(question, in_doubt, error)
 
     def _foreign(self, question: OwnerRequest, in_doubt: bool, response: httpx.Response) -> _NoAnswer:
         """Interpret a response not sent by a commit owner, but by a proxy or another server."""
@@ -231,10 +256,22 @@ def _retry_after_s(response: httpx.Response) -> float:
     return float(text) if text.isascii() and text.isdigit() else _BUSY_WAIT_S
 
 
-def _is_caused_by(error: BaseException | None, kind: type[Exception]) -> bool:
+def _wrong_address(error: BaseException) -> str | None:
+    """Return what to do about an address without a server. None if a later attempt may succeed."""
+    if _is_caused_by(error, ConnectionRefusedError):
+        return "No server listens there. Start `slackwater serve`, or correct the address"
+    # Other errors of name resolution, such as EAI_AGAIN, are temporary.
+    if any(isinstance(each, socket.gaierror) and each.errno == socket.EAI_NONAME for each in _causes(error)):
+        return "No host has this name. Correct the address"
+    return None
+
+
+def _is_caused_by(error: BaseException, kind: type[Exception]) -> bool:
     """Return whether an error of `kind` is the cause, such as a certificate error. Waiting does not change it."""
+    return any(isinstance(each, kind) for each in _causes(error))
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
-        if isinstance(error, kind):
-            return True
+        yield error
         error = error.__cause__ or error.__context__
-    return False

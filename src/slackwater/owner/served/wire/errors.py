@@ -64,7 +64,7 @@ def error_to_json(error: SlackwaterError) -> Json:
     return ErrorAnswer(
         error=_public_name(type(error)),
         message=without_secrets(str(error)),
-        retryable=isinstance(error, CommitError) and error.retryable,
+        retryable=error.retryable,
         conflict=isinstance(error, CommitError) and error.conflict,
         error_class=error.error_class,
     ).to_json()

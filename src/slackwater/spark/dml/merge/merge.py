@@ -38,8 +38,7 @@ from slackwater.spark.dml.merge.source import MergeSource
 from slackwater.spark.dml.metrics import file_metrics
 from slackwater.spark.progress.progress import Progress
 from slackwater.spark.read.row_addresses import row_count
-from slackwater.spark.read.table_scan import TableScan
-from slackwater.spark.session.classic_connect import alias_of
+from slackwater.spark.session.frames import alias_of
 from slackwater.spark.write.alignment import aligned_column, is_aligned, null_column
 from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.row_reads import RowsRead
@@ -161,8 +160,7 @@ class Merge:
 
     def _would_match(self, source: MergeSource, on: Column, snapshot: Snapshot, files: pa.Table) -> bool:
         """Return whether `files`, added by a concurrent transaction, have rows relevant to this MERGE."""
-        change = self.change
-        frame = TableScan(change.spark, snapshot, change.others_rows).frame_of(files).alias(change.alias)
+        frame = self.change.rows_of_others(snapshot, files)
         if not clauses_of(self.builder, NOT_MATCHED_BY_SOURCE):
             frame = frame.join(source.to_compare(), on, "left_semi")
         return not frame.isEmpty()

@@ -10,7 +10,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
 from slackwater.protocol.schema.schema import StructType
-from slackwater.spark.session.classic_connect import checkpoint_rows, reads_the_same
+from slackwater.spark.session.frames import checkpoint_rows
+from slackwater.spark.session.plan_text import reads_the_same
 from slackwater.spark.session.types import from_spark_schema
 from slackwater.sql.lexer import quoted
 

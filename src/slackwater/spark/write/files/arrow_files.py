@@ -20,11 +20,13 @@ from slackwater.data_files.writer import (
     files_batch,
     files_of,
     options_of,
+    pages_of,
     write_rows,
 )
+from slackwater.protocol.properties.parquet_version import WRITER_VERSION
 from slackwater.spark.parquet.rebase_modes import spark_footer
-from slackwater.spark.session.arrow_functions import mapped_in_arrow
 from slackwater.spark.session.arrow_types import to_arrow_schema
+from slackwater.spark.session.frames import mapped_in_arrow
 from slackwater.sql.lexer import quoted
 from slackwater.storage.store import ObjectStore
 
@@ -52,9 +54,9 @@ def write_arrow_files(
     schema = frame.schema
     columns = spark_types.StructType([field for field in schema.fields if field.name not in directories])
     codec, most = options_of(options, spark.conf.get(CODEC, None) or "snappy")
-    form = FileFormat(
-        to_arrow_schema(columns, in_files=True), directories, partitions, codec, most, spark_footer(spark, columns)
-    )
+    pages = pages_of(options, spark.conf.get(WRITER_VERSION, None))
+    footer = spark_footer(spark, columns)
+    form = FileFormat(to_arrow_schema(columns, in_files=True), directories, partitions, codec, most, footer, pages)
     # Sorted, so that a task has only one open file.
     rows = frame.sortWithinPartitions(*map(quoted, directories)) if directories else frame
     try:

@@ -32,7 +32,8 @@ from slackwater.protocol.actions.paths import canonical_path, encode_path
 from slackwater.protocol.features.column_mapping import FIELD_ID, ID, NONE, field_id, physical_name, physical_schema
 from slackwater.protocol.schema.nested_columns import parts
 from slackwater.protocol.schema.schema import VOID, DataType, StructField, StructType, VariantType, nullable_type
-from slackwater.spark.session.classic_connect import new_observation, observed, writer_failure
+from slackwater.spark.session.classic_connect import new_observation, observed
+from slackwater.spark.session.spark_errors import writer_failure
 from slackwater.spark.session.temporary_settings import with_settings
 from slackwater.spark.session.types import PARQUET_FIELD_ID, to_spark_type
 from slackwater.spark.storage.locations import DataLocations
@@ -59,10 +60,10 @@ WRITE_SETTINGS = {
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.fieldId.write.enabled": "true",
 }
+"""Session settings during the write of files."""
 # With it, Spark drops the field id of a variant that the written frame reads by a path.
 _PUSH_VARIANT = "spark.sql.variant.pushVariantIntoScan"
 _SHREDDING_SETTINGS = ("spark.sql.variant.writeShredding.enabled", "spark.sql.variant.inferShreddingSchema")
-"""Session settings during the write of files."""
 _ROWS = "rows"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slackwater.spark.session.identifiers import without_our_names
+from slackwater.spark.session.spark_errors import without_our_names
 
 SAID = "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column with name `x` cannot be resolved."
 

@@ -1,0 +1,1 @@
+"""Maintenance of all tables of a lake: due tasks, their execution and the report."""

@@ -1,0 +1,1 @@
+"""Observability of commits: the line in the log, counters of the process, and spans of OpenTelemetry."""

@@ -1,0 +1,79 @@
+"""Pages made of other texts: parameters as tables, the changelog, the methods of DeltaTable by task, the versions."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from tools import wheel_smoke
+from tools.parameters import with_parameters
+from tools.site import changelog
+
+import slackwater
+from tests.docs.test_pages import anchors
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_sentences_that_begin_with_a_parameter_become_a_section() -> None:
+    docstring = (
+        "Add columns to the struct `parent`.\n\n"
+        "`cols`: a StructType or a list. The columns are adjacent. `after` is the name of a column; with `first`\n"
+        "it is ignored. Raises InvalidArgument for a name in use.\n\n"
+        ">>> table.addColumns(cols)"
+    )
+    assert with_parameters(docstring, ["cols", "parent", "after"]) == (
+        "Add columns to the struct `parent`.\n\n"
+        "The columns are adjacent. Raises InvalidArgument for a name in use.\n\n"
+        "Args:\n"
+        "    cols: A StructType or a list.\n"
+        "    parent: Add columns to the struct `parent`.\n"
+        "    after: The name of a column; with `first` it is ignored.\n\n"
+        ">>> table.addColumns(cols)"
+    )
+
+
+@pytest.mark.parametrize(
+    "docstring",
+    ["Return the version.", "Set it.\n\nArgs:\n    name: A name.", "Return `other`, which is no parameter."],
+)
+def test_a_docstring_without_described_parameters_stays(docstring: str) -> None:
+    assert with_parameters(docstring, ["name"]) == docstring
+
+
+def test_several_parameters_share_a_sentence() -> None:
+    found = with_parameters("Clone it.\n\n`target`, `replace` as in `clone`. Raises as `clone`.", ["target", "replace"])
+    assert found == "Clone it.\n\nRaises as `clone`.\n\nArgs:\n    target: As in `clone`.\n    replace: As in `clone`."
+
+
+def test_the_changelog_of_the_site_links_to_pages_of_the_site() -> None:
+    links = re.findall(r"(?<!`)\]\(([^)#\s]*)(#[^)\s]*)?\)", changelog())
+    of_pages = [(page, anchor) for page, anchor in links if page and not page.startswith("http")]
+    assert len(of_pages) > 10
+    for page, anchor in of_pages:
+        target = ROOT / "docs" / page
+        assert target.is_file(), page
+        assert not anchor or target.suffix != ".md" or anchor[1:] in anchors(target), (page, anchor)
+
+
+def test_every_method_of_a_delta_table_is_in_one_group() -> None:
+    pytest.importorskip("pyspark")
+    page = (ROOT / "docs/reference/delta-table.md").read_text(encoding="utf-8")
+    methods = sorted(name for name in dir(slackwater.DeltaTable) if not name.startswith("_"))
+    assert sorted(re.findall(r"^::: slackwater\.DeltaTable\.(\w+)$", page, re.MULTILINE)) == methods
+    assert sorted(re.findall(r"\]\[slackwater\.DeltaTable\.(\w+)\]", page)) == methods
+
+
+def test_the_supported_versions_are_those_of_the_smoke_test_and_of_the_package() -> None:
+    page = (ROOT / "docs/guides/versions.md").read_text(encoding="utf-8")
+    assert f"| Python | {', '.join(wheel_smoke.PYTHONS)} |" in page
+    assert f"| PySpark | {', '.join(wheel_smoke.MINORS)}; " in page
+    metadata = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert re.findall(r"Python :: (3\.\d+)", metadata) == list(wheel_smoke.PYTHONS)
+    results = (ROOT / "docs/guides/install.md").read_text(encoding="utf-8")
+    tried = re.findall(r"^\| (3\.\d+) \| ([\d., ]+) \| yes \| yes \| yes \|$", results, re.MULTILINE)
+    assert [python for python, _ in tried] == list(wheel_smoke.PYTHONS)
+    assert {version.rpartition(".")[0] for _, versions in tried for version in versions.split(", ")} == set(
+        wheel_smoke.MINORS
+    )

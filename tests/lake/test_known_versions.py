@@ -1,0 +1,183 @@
+"""Versions of a lake's tables that later transactions extend instead of reading them again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slackwater.errors import InvalidArgument, StorageError, TableNotFound
+from slackwater.lake.lake import LogLake
+from slackwater.owner.embedded import EmbeddedOwner
+from slackwater.scan import recent_snapshots
+from slackwater.scan.snapshot import Snapshot
+from slackwater.storage.local_store import LocalObjectStore
+from tests.transaction.tables import add, schema
+
+NAMES = ("orders", "stock")
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Iterator[LogLake]:
+    owner = EmbeddedOwner.open(tmp_path / "lake", backfill_delay_s=None)
+    with LogLake(owner, owner.root_url) as found:
+        for name in NAMES:
+            found._create_log(name, schema({"id": "long"}))
+        yield found
+
+
+@pytest.fixture
+def requests(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """The requests of stores that read a log, by method. The owner's look for a fence is none."""
+    counted: Counter[str] = Counter()
+    for name in ("read", "read_many", "open_file", "list_from"):
+        original = getattr(LocalObjectStore, name)
+
+        def counting(*args: Any, _name: str = name, _original: Any = original, **kwargs: Any) -> Any:
+            counted[_name] += len(args[1]) if _name == "read_many" else 1
+            return _original(*args, **kwargs)
+
+        monkeypatch.setattr(LocalObjectStore, name, counting)
+    return counted
+
+
+def live(snapshot: Snapshot) -> list[str]:
+    """The paths of the live files, sorted."""
+    return sorted(snapshot.live_files(["path"])["path"].to_pylist())
+
+
+def append(lake: LogLake, name: str, path: str) -> None:
+    with lake.transaction() as tx:
+        log = tx.log(name)
+        log.add(add(path), fresh=True)
+        log.commit("WRITE")
+
+
+def test_a_transaction_after_another_one_reads_no_log(lake: LogLake, requests: Counter[str]) -> None:
+    append(lake, "stock", "a.parquet")
+    assert requests
+    requests.clear()
+    append(lake, "stock", "b.parquet")
+    assert +requests == {}
+    assert live(lake.snapshot("stock")) == ["a.parquet", "b.parquet"]
+
+
+def test_a_version_of_another_process_is_reached_by_its_commits_alone(lake: LogLake, tmp_path: Path) -> None:
+    append(lake, "stock", "a.parquet")
+    with LogLake.open(tmp_path / "lake") as other:
+        append(other, "stock", "b.parquet")
+    before = lake.snapshot("stock")
+    assert (before.version, live(before)) == (2, ["a.parquet", "b.parquet"])
+    with LogLake.open(tmp_path / "lake") as other:
+        append(other, "stock", "c.parquet")
+    with lake.transaction() as tx:
+        assert live(tx.snapshot("stock")) == ["a.parquet", "b.parquet", "c.parquet"]
+
+
+def test_an_earlier_transaction_keeps_its_view_after_a_later_commit(lake: LogLake, requests: Counter[str]) -> None:
+    early = lake.transaction(isolation="snapshot")
+    append(lake, "stock", "a.parquet")
+    with early:
+        assert live(early.snapshot("stock")) == []
+        assert early.snapshot("stock").version == 0
+    requests.clear()
+    with lake.transaction() as late:
+        assert late.snapshot("stock").version == 1
+    assert +requests == {}
+
+
+def test_a_rolled_back_transaction_leaves_the_known_version_as_it_was(lake: LogLake) -> None:
+    append(lake, "stock", "a.parquet")
+    tx = lake.transaction()
+    log = tx.log("stock")
+    log.add(add("b.parquet"), fresh=True)
+    log.commit("WRITE")
+    tx.rollback()
+    with lake.transaction() as tx:
+        assert live(tx.snapshot("stock")) == ["a.parquet"]
+
+
+def test_commits_since_the_checkpoint_in_memory_are_bounded(lake: LogLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recent_snapshots, "_MOST_COMMITS", 12)
+    for number in range(30):
+        append(lake, "stock", f"{number}.parquet")
+        lake.backfill("stock")
+    known = lake.snapshot("stock")
+    assert known.version == 30
+    assert known.segment.checkpoint is not None
+    assert known.segment.checkpoint.version >= 30 - 12
+    assert len(live(known)) == 30
+
+
+def test_files_of_a_table_with_a_large_checkpoint_are_not_kept(lake: LogLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recent_snapshots, "_MOST_CHECKPOINT_BYTES", 0)
+    for number in range(10):
+        append(lake, "stock", f"{number}.parquet")
+    lake.backfill("stock")
+    Snapshot.load(lake.snapshot("stock").store.root_url)
+    with lake.transaction() as tx:
+        tx.log("stock").commit("WRITE")
+    first = lake.snapshot("stock")
+    assert len(live(first)) == 10
+
+
+def test_a_version_with_very_many_recent_files_is_not_kept(lake: LogLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recent_snapshots, "_MOST_FILE_ACTIONS", 1)
+    append(lake, "stock", "a.parquet")
+    append(lake, "stock", "b.parquet")
+    assert list(lake._recent._known.values()) == []
+    assert live(lake.snapshot("stock")) == ["a.parquet", "b.parquet"]
+
+
+def test_tables_in_memory_are_bounded(lake: LogLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recent_snapshots, "_MOST_TABLES", 1)
+    for name in NAMES:
+        append(lake, name, "a.parquet")
+    assert len(lake._recent._known) == 1
+    assert [lake.snapshot(name).version for name in NAMES] == [1, 1]
+
+
+def test_a_table_made_anew_at_the_place_of_another_one_is_read_anew(lake: LogLake, tmp_path: Path) -> None:
+    append(lake, "stock", "a.parquet")
+    lake.release("stock")
+    with pytest.raises(TableNotFound):
+        lake.snapshot("stock")
+    lake.adopt("stock", str(tmp_path / "lake" / "stock"))
+    append(lake, "stock", "b.parquet")
+    assert live(lake.snapshot("stock")) == ["a.parquet", "b.parquet"]
+
+
+def test_a_closed_lake_gives_no_known_version(tmp_path: Path) -> None:
+    lake = LogLake.open(tmp_path / "other")
+    with lake:
+        lake._create_log("stock", schema({"id": "long"}))
+        append(lake, "stock", "a.parquet")
+    with pytest.raises(InvalidArgument, match="closed"):
+        lake.snapshot("stock")
+
+
+def test_keys_that_fail_after_the_commit_undo_nothing(
+    lake: LogLake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lake" / "stock" / "a.parquet").write_bytes(b"rows")
+    tx = lake.transaction()
+    log = tx.log("stock")
+    log.add(add("a.parquet"), fresh=True)
+    log.commit("WRITE")
+    original = EmbeddedOwner.commit_transaction
+
+    def fails(*args: Any) -> Any:
+        raise StorageError("the keys of the store cannot be had")
+
+    def commit(*args: Any, **kwargs: Any) -> Any:
+        outcome = original(*args, **kwargs)
+        monkeypatch.setattr(LogLake, "_options_at", fails)
+        return outcome
+
+    monkeypatch.setattr(EmbeddedOwner, "commit_transaction", commit)
+    tx.commit()
+    assert tx.versions == {"stock": 1}
+    assert (tmp_path / "lake" / "stock" / "a.parquet").read_bytes() == b"rows"
