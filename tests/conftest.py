@@ -215,7 +215,10 @@ def _session(
             settings |= standalone.SETTINGS
     if not config.getoption("--long"):
         settings |= _NOT_COMPILED
-    fixed = _fixed_settings(config)
+    # Else it is in the working directory, and parts of the suite beside each other find the tables of one another.
+    # Spark takes this setting of Hive, and only this one can be given to a server by PySpark.
+    warehouse = {"spark.hadoop.hive.metastore.warehouse.dir": tmp_path_factory.mktemp("warehouse").as_uri()}
+    fixed = _fixed_settings(config) | warehouse
     if master.startswith("sc://"):
         builder = builder.remote(master)
     elif config.getoption("--connect"):

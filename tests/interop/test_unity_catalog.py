@@ -277,6 +277,9 @@ def test_duckdb_attaches_the_server_reads_and_inserts(tmp_path: Path) -> None:
             connection.execute(f"LOAD '{each}'")
         connection.execute(f"CREATE SECRET (TYPE UNITY_CATALOG, TOKEN 'any', ENDPOINT '{url}', AWS_REGION 'none')")
         connection.execute("ATTACH 'lake' AS lake (TYPE UNITY_CATALOG)")
+        # The first list of DuckDB 1.5.5 is empty at times, with the same requests and answers: it shows what it has
+        # loaded so far.
+        connection.execute("SHOW ALL TABLES").fetchall()
         assert [row[2] for row in connection.execute("SHOW ALL TABLES").fetchall()] == ["t", "orders"]
         assert connection.execute("SELECT id FROM lake.t ORDER BY id").fetchall() == [(0,), (1,), (2,)]
         assert connection.execute("SELECT count(*) FROM lake.sales.orders").fetchall() == [(3,)]
