@@ -16,7 +16,7 @@ CONNECTOR = SLACKWATER_CONNECTOR=$$($(BIN)/python -m tests.stores.install_connec
 HDFS = SLACKWATER_HDFS=$$($(BIN)/python -m tests.hadoop.install_hdfs)
 STRICT = SLACKWATER_SERVERS=$$($(BIN)/python -m tests.stores.install_servers)
 ON_CLUSTER = tests/cluster tests/stores tests/spark/lake $(addprefix tests/spark/,read/test_read.py read/test_arrow_rows.py \
-	read/test_change_feed.py read/test_distributed_checkpoint.py read/test_pruning.py write/test_write.py write/test_overwrite.py \
+	read/test_change_feed.py read/planning/test_distributed_checkpoint.py read/test_pruning.py write/test_write.py write/test_overwrite.py \
 	history/test_system_time.py table/test_checkpoints.py $(addprefix dml/,merge/test_merge.py test_assignments.py \
 	test_moved_rows.py test_delete.py test_update.py test_change_feed_of_dml.py test_concurrent_dml.py))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 
-from slackwater.sql.lexer import NAME, WORD, Token
+from slackwater.sql.lexer import NAME, WORD, Token, is_star
 from slackwater.sql.relations import Relation
 
 _COLUMN_LIST = re.compile(r"(?is)(?:\s|--[^\n]*\n|/\*.*?\*/)*(?:as\b(?:\s|/\*.*?\*/)*)?(?:\w+|`(?:[^`]|``)*`)\s*\(")
@@ -19,7 +19,7 @@ def needed_columns(tokens: Sequence[Token], names: Collection[str]) -> frozenset
 
     `*` uses all columns, except in `count(*)` and in a product.
     """
-    if any(token.upper in _TAKES_ALL or _is_star(tokens, at) for at, token in enumerate(tokens)):
+    if any(token.upper in _TAKES_ALL or is_star(tokens, at) for at, token in enumerate(tokens)):
         return None
     said = {token.value.lower() for token in tokens if token.kind in (WORD, NAME)}
     return frozenset(name for name in names if name.lower() in said)
@@ -28,14 +28,3 @@ def needed_columns(tokens: Sequence[Token], names: Collection[str]) -> frozenset
 def renames_columns(text: str, relation: Relation) -> bool:
     """Return whether the relation's alias has a column list, `t AS a (x, y)`, so the order of columns matters."""
     return relation.alias is not None and _COLUMN_LIST.match(text, relation.alias_at) is not None
-
-
-def _is_star(tokens: Sequence[Token], at: int) -> bool:
-    if tokens[at].upper != "*":
-        return False
-    before = tokens[at - 1].upper if at else ""
-    behind = tokens[at + 1].upper if at + 1 < len(tokens) else ""
-    if before == "(" and behind == ")" and at > 1 and tokens[at - 2].upper == "COUNT":
-        return False
-    # A product has an operand before the sign: a literal, parentheses, or any word except those that start a list.
-    return before in ("", "SELECT", "DISTINCT", "ALL", ",", ".", "(") or behind in ("", ",", ")", "FROM", "EXCEPT")

@@ -121,6 +121,18 @@ def closing(tokens: Sequence[Token]) -> dict[int, int]:
     return found
 
 
+def is_star(tokens: Sequence[Token], at: int) -> bool:
+    """Return whether the token is a `*` that stands for columns, except in `count(*)`."""
+    if tokens[at].upper != "*":
+        return False
+    before = tokens[at - 1].upper if at else ""
+    behind = tokens[at + 1].upper if at + 1 < len(tokens) else ""
+    if before == "(" and behind == ")" and at > 1 and tokens[at - 2].upper == "COUNT":
+        return False
+    # A product has an operand before the sign: a literal, parentheses, or any word except those that start a list.
+    return before in ("", "SELECT", "DISTINCT", "ALL", ",", ".", "(") or behind in ("", ",", ")", "FROM", "EXCEPT")
+
+
 def is_behind_dot(tokens: Sequence[Token], at: int) -> bool:
     """Return whether the token at this index continues a name after a dot. The dot of `1.` does not qualify."""
     if at < 1 or tokens[at - 1].upper != "." or not tokens[at].is_name:

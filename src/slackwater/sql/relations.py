@@ -12,6 +12,7 @@ from slackwater.sql.lexer import (
     Token,
     closing,
     is_behind_dot,
+    is_star,
     name_at,
     text_between,
     tokens_of,
@@ -76,8 +77,9 @@ class Block:
     """A SELECT: its relations in order, and its WHERE. `others` is the number of relations without a table name.
 
     `is_plain` if nothing in the block changes rows or columns of a table before WHERE. `derived` are the sub-queries
-    and common tables among the others. If exactly one derived relation reads this block, `query` are the token indexes
-    of this block, and `user` is the reading block with the index in its `derived`.
+    and common tables among the others. `stars` are the token indexes of `*` and `t.*` in its list of columns. If
+    exactly one derived relation reads this block, `query` are the token indexes of this block, and `user` is the
+    reading block with the index in its `derived`.
     """
 
     relations: list[Relation] = field(default_factory=list)
@@ -86,6 +88,7 @@ class Block:
     is_plain: bool = True
     derived: list[Relation] = field(default_factory=list)
     query: tuple[int, int] = (0, 0)
+    stars: list[int] = field(default_factory=list)
     user: tuple[Block, int] | None = field(default=None, compare=False, repr=False)
 
 
@@ -104,7 +107,7 @@ def blocks_of(
     except RecursionError:
         raise InvalidArgument("the statement has too many nested queries") from None
     reader.join_common_tables()
-    return [block for block in reader.blocks if block.relations]
+    return [block for block in reader.blocks if block.relations or block.stars]
 
 
 def relations_of(text: str, tokens: Sequence[Token]) -> list[Relation]:
@@ -175,6 +178,8 @@ class _Reader:
         query = _Query(at, end, common, self.new_block(), in_from, in_from, is_open=in_from)
         while query.at < end:
             word = self.words[query.at]
+            if word == "*" and not query.in_from and is_star(self.tokens, query.at):
+                query.block.stars.append(query.at)
             if is_behind_dot(self.tokens, query.at):
                 query.at += 1
             elif query.expects and word != "LATERAL" and not self._is_stream(query.at):

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from slackwater.sql.lexer import Token, name_at, quoted
-from slackwater.sql.relations import Relation
+from slackwater.errors import InvalidArgument
+from slackwater.sql.lexer import OPENS_QUERY, Token, is_star, name_at, quoted
+from slackwater.sql.relations import Block, Relation
+
+# With these, columns that the statement does not name decide its rows.
+_USES_ALL_COLUMNS = frozenset({"NATURAL", "PIVOT", "UNPIVOT", "|>"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,3 +68,52 @@ def without_database(
         if longest > 1 and name.start not in taken and (len(lowered) > longest or is_star):
             yield TextEdit(name.start, tokens[at + 2 * (longest - 1)].start, "")
         at = name.next
+
+
+def reads_column(tokens: Sequence[Token], column: str, relation: Relation) -> bool:
+    """Return whether the statement may name `column` of the relation: by its name, or without a qualifier."""
+    for at, token in enumerate(tokens):
+        if token.is_name and token.value.lower() == column:
+            qualifier = tokens[at - 2].value.lower() if at > 1 and tokens[at - 1].upper == "." else None
+            if qualifier in (None, relation.shown.lower()):
+                return True
+    return False
+
+
+def without_hidden_column(
+    tokens: Sequence[Token], blocks: Sequence[Block], column: str, hiding: Collection[Relation]
+) -> Iterator[TextEdit]:
+    """Yield edits after which no `*` includes `column` of the relations `hiding`, whose views have it as a column.
+
+    Raises InvalidArgument if the statement may use all columns in another way.
+    """
+    if not hiding:
+        return
+    known = {at for block in blocks for at in block.stars if block.relations or block.others}
+    uses = next((t.raw for t in tokens if t.upper in _USES_ALL_COLUMNS), None)
+    uses = uses or next((r.shown for r in hiding if not r.takes_alias), None)
+    if uses is None and any(is_star(tokens, at) and at not in known for at in range(len(tokens))):
+        uses = "a * outside of the list of columns"
+    if uses is not None:
+        raise InvalidArgument(
+            f"{column} is named in a statement with {uses}, which would include it. Name the columns in a sub-query, "
+            "or read the table with the option rowTracking"
+        )
+    for block in blocks:
+        for at in block.stars:
+            qualifier = tokens[at - 2].value.lower() if tokens[at - 1].upper == "." else None
+            left_out = [
+                f"{quoted(relation.shown)}.{quoted(column)}"
+                for relation in block.relations
+                if relation in hiding and qualifier in (None, relation.shown.lower())
+            ]
+            if left_out:
+                yield _except(tokens, at, ", ".join(left_out))
+
+
+def _except(tokens: Sequence[Token], star: int, columns: str) -> TextEdit:
+    following = [token.upper for token in tokens[star + 1 : star + 4]]
+    if following[:2] == ["EXCEPT", "("] and following[2:] and following[2] not in OPENS_QUERY:
+        place = tokens[star + 2].end
+        return TextEdit(place, place, f"{columns}, ")
+    return TextEdit(tokens[star].end, tokens[star].end, f" EXCEPT ({columns})")

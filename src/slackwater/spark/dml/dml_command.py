@@ -37,8 +37,9 @@ from slackwater.protocol.schema.schema import StructType
 from slackwater.scan.file_changes import CHANGE_TYPE
 from slackwater.scan.file_pruning import prune
 from slackwater.scan.snapshot import Snapshot
+from slackwater.spark.read.metadata_column import ROW_COMMIT_VERSION, ROW_ID
 from slackwater.spark.read.row_addresses import AddressedRows, located_schema, with_metadata
-from slackwater.spark.read.table_scan import ROW_COMMIT_VERSION, ROW_ID, ScanOptions, TableScan
+from slackwater.spark.read.table_scan import ScanOptions, TableScan
 from slackwater.spark.session.frames import empty_frame, release_checkpoint
 from slackwater.spark.session.settings import SessionSettings
 from slackwater.spark.session.temporary_settings import with_settings

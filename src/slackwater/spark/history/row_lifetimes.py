@@ -22,7 +22,8 @@ from slackwater.protocol.actions.deletion_vectors import CHUNK_ROWS, to_words
 from slackwater.scan.file_lifetimes import FileLifetime
 from slackwater.spark.parquet.rebase_modes import items_by_calendar
 from slackwater.spark.read.file_columns import ROW
-from slackwater.spark.read.table_scan import ROW_COMMIT_VERSION, ROW_ID, TableScan
+from slackwater.spark.read.metadata_column import ROW_COMMIT_VERSION, ROW_ID
+from slackwater.spark.read.table_scan import TableScan
 from slackwater.spark.session.frames import empty_frame
 
 START, END = "__slackwater_start_ms", "__slackwater_end_ms"

@@ -26,7 +26,8 @@ from slackwater.scan.file_lifetimes import FOREVER_MS, FileLifetime, file_lifeti
 from slackwater.scan.history_coverage import HistoryCoverage, not_covered, require_enabled
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.history.row_lifetimes import END, START, row_lifetimes
-from slackwater.spark.read.table_scan import ROW_COMMIT_VERSION, ROW_ID, ScanOptions, TableScan
+from slackwater.spark.read.metadata_column import ROW_COMMIT_VERSION, ROW_ID
+from slackwater.spark.read.table_scan import ScanOptions, TableScan
 from slackwater.spark.session.settings import session_instant_ms
 from slackwater.sql.lexer import quoted
 from slackwater.visualization.row_history import MOST_KEYS, MOST_VERSIONS, RowHistory, RowVersion

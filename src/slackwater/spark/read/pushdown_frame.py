@@ -17,11 +17,12 @@ from pyspark.sql import functions as F
 
 from slackwater.predicate.predicate import And, Constant, Predicate, columns_of
 from slackwater.spark.conditions.column_trees import has_variables
+from slackwater.spark.read.metadata_column import HiddenMetadata, with_hidden_metadata
 from slackwater.spark.session.classic_connect import is_connect
 from slackwater.spark.session.frames import attribute_ids, plain_method, same_columns, same_plan, with_methods
 
 _WORD = re.compile(r"\w+")
-_LESSEN = "_slackwater_lessen"
+_LESSEN, _REPLANS = "_slackwater_lessen", "_slackwater_replans"
 # Methods whose arguments may name columns of the frame before a selection.
 _NAMES_MORE = ("filter", "where", "orderBy", "sort", "sortWithinPartitions")
 # Messages of Connect's expressions: kinds with column names only in their parts, and kinds without column names.
@@ -85,6 +86,15 @@ class ReplannableScan(Protocol):
         """Return `deferred_frame` of the first files with `count` rows, None if the scan cannot choose them."""
         ...
 
+    @property
+    def hidden_metadata(self) -> HiddenMetadata:
+        """Return how frames of the scan hide the column METADATA."""
+        ...
+
+    def with_metadata(self) -> ReplannableScan:
+        """Return the scan of the same rows with METADATA as the last column. Requires a hidden one."""
+        ...
+
     def predicate(self, condition: Any) -> Predicate:
         """Return the predicate of `condition` for file pruning."""
         ...
@@ -144,13 +154,13 @@ def _deferred(scan: ReplannableScan, stages: tuple[_Stage, ...], predicate: Pred
     frame = with_methods(stages[-1].frame, methods)
     if len(stages) == 1:
         frame.__dict__[_LESSEN] = lessen
-    return frame
+    return _with_metadata(scan, frame, stages, predicate)
 
 
 def replans_on_select(frame: DataFrame) -> bool:
     """Return whether `select` on the frame reduces the columns read, because Spark cannot."""
     # Read from `__dict__`, because a Connect frame returns a column for any attribute.
-    return "select" in frame.__dict__.get("_slackwater_methods", ())
+    return _REPLANS in frame.__dict__
 
 
 def prune_files(frame: DataFrame, condition: str) -> DataFrame:
@@ -194,9 +204,25 @@ def _frame(scan: ReplannableScan, stages: tuple[_Stage, ...], predicate: Predica
     if scan.by_arrow:
         methods |= {"select": project, "selectExpr": project_expressions, "count": count}
     found = with_methods(stages[-1].frame, methods)
+    if scan.by_arrow:
+        found.__dict__[_REPLANS] = True
     if len(stages) == 1:
         found.__dict__[_LESSEN] = lessen
+    found = _with_metadata(scan, found, stages, predicate)
     return found
+
+
+def _with_metadata(
+    scan: ReplannableScan, frame: DataFrame, stages: tuple[_Stage, ...], predicate: Predicate
+) -> DataFrame:
+    """Return `frame` of the last stage with the hidden column METADATA, if the scan has one of its own."""
+
+    def reveal() -> DataFrame:
+        more = scan.with_metadata()
+        first = more.deferred_frame(predicate) if more.defers_files else more.frame_of(more.files_for(predicate))
+        return _restaged(stages, first)[-1].frame
+
+    return with_hidden_metadata(frame, reveal, scan.hidden_metadata)
 
 
 def _selected(

@@ -23,15 +23,13 @@ from pyspark.sql import types as spark_types
 from slackwater.protocol.schema.schema import StructField, StructType
 from slackwater.spark.read.deleted_rows import without_deleted_rows, words_table
 from slackwater.spark.read.file_columns import FILE, ROW, file_number
+from slackwater.spark.read.metadata_column import METADATA, metadata_struct
 from slackwater.spark.session.types import to_spark_schema
 
 ADDRESS = "__slackwater_address"
 KEPT_ROW_ID, KEPT_COMMIT_VERSION = "__slackwater_row_id", "__slackwater_row_commit_version"
 HIDDEN = (KEPT_ROW_ID, KEPT_COMMIT_VERSION, ADDRESS)
 """Columns that located rows may have in addition to the table's columns."""
-
-METADATA = "_metadata"
-"""Struct column with the row tracking fields of a row, under the names of delta-spark."""
 
 _ROW_BITS = 31
 _BUCKET_BITS = 15
@@ -134,8 +132,7 @@ def with_metadata(frame: DataFrame, row_id: str = KEPT_ROW_ID, commit_version: s
     """
     if METADATA in map(str.lower, frame.columns):
         return frame
-    fields = F.col(row_id).alias("row_id"), F.col(commit_version).alias("row_commit_version")
-    return frame.withColumn(METADATA, F.struct(*fields))
+    return frame.withColumn(METADATA, metadata_struct([F.col(row_id), F.col(commit_version)], has_file_fields=False))
 
 
 def located_schema(columns: Sequence[StructField], row_tracking: bool) -> spark_types.StructType:

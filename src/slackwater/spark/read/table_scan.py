@@ -24,8 +24,6 @@ from slackwater.protocol.features.column_mapping import ID, NONE, physical_name,
 from slackwater.protocol.features.data_format import validate_parquet
 from slackwater.protocol.properties.properties import (
     ENABLE_ROW_TRACKING,
-    MATERIALIZED_ROW_COMMIT_VERSION,
-    MATERIALIZED_ROW_ID,
 )
 from slackwater.protocol.schema.schema import VOID, StructField, StructType, as_nullable, nullable_type
 from slackwater.scan.snapshot import Snapshot
@@ -36,17 +34,28 @@ from slackwater.spark.jvm.file_index import accepts_file_indexes
 from slackwater.spark.jvm.local_rows import accepts_later_rows
 from slackwater.spark.parquet import field_ids
 from slackwater.spark.parquet.rebase_modes import by_calendar, rebases_unmarked_files
-from slackwater.spark.read.bucketed_planning import plan_distributed, should_distribute
 from slackwater.spark.read.deferred_files import DeferredFiles, DeferredVectorFiles, first_files, numbered
 from slackwater.spark.read.deleted_rows import LaterWords, without_deleted_rows
 from slackwater.spark.read.file_columns import (
     FILE,
     ROW,
-    Constants,
     FileNumbers,
     are_by_url,
     file_constants,
 )
+from slackwater.spark.read.metadata_column import (
+    METADATA,
+    ROW_COMMIT_VERSION,
+    ROW_ID,
+    ROW_TRACKING_FIELDS,
+    HiddenMetadata,
+    materialized_names,
+    metadata_struct,
+    metadata_type,
+    row_tracking_columns,
+    row_tracking_constants,
+)
+from slackwater.spark.read.planning.bucketed_planning import plan_distributed, should_distribute
 from slackwater.spark.read.pushdown_frame import narrowing_frame
 from slackwater.spark.read.row_addresses import (
     KEPT_COMMIT_VERSION,
@@ -74,8 +83,6 @@ from slackwater.spark.storage.row_transport import RowTransport, served_to_spark
 from slackwater.sql.lexer import quoted
 from slackwater.stats.row_groups import RowGroupTest
 
-ROW_ID = "_row_id"
-ROW_COMMIT_VERSION = "_row_commit_version"
 _NESTED = (spark_types.StructType, spark_types.ArrayType, spark_types.MapType)
 _ORDINAL = "__slackwater_ordinal"
 FEW_FILES = 256
@@ -83,9 +90,6 @@ FEW_FILES = 256
 _SMALL_LOG_BYTES = 1 << 20
 # Fields of a scan without influence on its files, and the snapshot, which has an identity of its own.
 _NOT_OF_FILES = ("spark", "snapshot", "needed")
-_BASE_ROW_ID, _DEFAULT_COMMIT_VERSION = "__slackwater_base_row_id", "__slackwater_default_commit_version"
-TRACKING_FIELDS = {_BASE_ROW_ID: "baseRowId", _DEFAULT_COMMIT_VERSION: "defaultRowCommitVersion"}
-"""Constants of row tracking, with the field of `add` for each."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,8 @@ class ScanOptions:
     `row_tracking` adds `_row_id` and `_row_commit_version`. `allow_paths_outside_root` follows absolute paths outside
     the table's root, None means the table's own setting. `replay` is `spark`, `driver` or None (by the log's size).
     `rows` is the row transport, see `choose_transport`. With `says_not_null`, NOT NULL columns are not nullable. This
-    is right only for rows of the version with the schema read.
+    is right only for rows of the version with the schema read. `metadata` adds the column METADATA, with the row ids if
+    `row_tracking`.
     """
 
     row_tracking: bool = False
@@ -103,6 +108,7 @@ class ScanOptions:
     replay: str | None = None
     rows: str | None = None
     says_not_null: bool = False
+    metadata: bool = False
 
     @staticmethod
     def of(options: Options) -> ScanOptions:
@@ -168,6 +174,26 @@ class TableScan:
         Raises DataFileNotFound, CorruptDeletionVector, PathNotAllowed, UnsupportedFeature.
         """
         return narrowing_frame(self)
+
+    @cached_property
+    def hidden_metadata(self) -> HiddenMetadata:
+        """Return how frames of the scan hide the column METADATA."""
+        if type(self) is not TableScan or self.options.metadata or METADATA in {c.name.lower() for c in self.columns}:
+            return HiddenMetadata.NONE
+        if self._has_row_tracking:
+            return HiddenMetadata.OWN
+        if self.by_arrow or self._distributed:
+            return HiddenMetadata.NONE
+        return HiddenMetadata.OWN if self._has_vectors else HiddenMetadata.OF_SPARK
+
+    def with_metadata(self) -> TableScan:
+        """Return the scan of the same rows with METADATA as the last column. Requires a hidden one."""
+        options = replace(self.options, metadata=True, row_tracking=self._has_row_tracking)
+        return replace(self, options=options)
+
+    @cached_property
+    def _has_row_tracking(self) -> bool:
+        return self.snapshot.properties.flag(ENABLE_ROW_TRACKING)
 
     def files_for(self, predicate: Predicate | None) -> pa.Table:
         """Return the files that may hold a match for `predicate`.
@@ -278,7 +304,7 @@ class TableScan:
             frame = without_deleted_rows(self.spark, frame, words, number, size=files.chunk_size)
         native = dict(zip(partition_columns, typed.names, strict=True))
         columns = [self._expression(c, mode, native, {}) for c in self.columns]
-        return self._selected(frame, columns)
+        return self._selected(frame, [*columns, metadata_struct((), True)] if self.options.metadata else columns)
 
     @cached_property
     def identity(self) -> str:
@@ -382,6 +408,8 @@ class TableScan:
 
     def _spark_schema(self, not_null: NullabilityMode) -> spark_types.StructType:
         schema = to_spark_schema(StructType(self.columns), not_null=not_null)
+        if self.options.metadata:
+            return schema.add(METADATA, metadata_type(self.options.row_tracking, not self.by_arrow), nullable=False)
         if self.options.row_tracking:
             schema = schema.add(ROW_ID, "long").add(ROW_COMMIT_VERSION, "long")
         return schema
@@ -499,14 +527,18 @@ class TableScan:
             partition_columns = self.snapshot.metadata.partition_columns
         data = tuple(c for c in self.columns if c.name not in partition_columns and self._is_read(c))
         partitions = [c for name in partition_columns if self._is_read(c := self._partition_field(name))]
-        schema, constants = self._read_schema(data, hidden), self._tracking_constants(files)
+        schema = self._read_schema(data, hidden)
+        constants = row_tracking_constants(files) if self.options.row_tracking else {}
         needs_row = needs_row or self.options.row_tracking
         asked = RowReadRequest(
             paths, files, schema, partitions, constants, needs_row, needs_file, ordinals, test, self._not_null
         )
         found = self._source.rows(asked)
         expressions = [self._expression(c, mode, found.native, found.values) for c in self.columns]
-        return RawFrame(found, [*expressions, *self._row_tracking_columns(found.values, tracking)])
+        names = ROW_TRACKING_FIELDS if self.options.metadata else tracking
+        more = row_tracking_columns(found.values, self._materialized, names) if self.options.row_tracking else []
+        more = [metadata_struct(more, not self.by_arrow)] if self.options.metadata else more
+        return RawFrame(found, [*expressions, *more])
 
     def _is_read(self, column: StructField) -> bool:
         return column.type != VOID and (self.needed is None or column.name in self.needed)
@@ -555,28 +587,8 @@ class TableScan:
         return source.alias(column.name, metadata=metadata) if metadata else source.alias(column.name)
 
     @property
-    def _materialized(self) -> list[str]:
-        if not self.options.row_tracking:
-            return []
-        properties = self.snapshot.properties
-        names = [properties.get(MATERIALIZED_ROW_ID), properties.get(MATERIALIZED_ROW_COMMIT_VERSION)]
-        if None in names:
-            raise InvalidArgument(f"{self.snapshot.store.root_url}: the names of the row tracking columns are not set")
-        return [name for name in names if name is not None]
-
-    def _tracking_constants(self, files: pa.Table) -> Constants:
-        if not self.options.row_tracking:
-            return {}
-        return {key: (spark_types.LongType(), files[name].combine_chunks()) for key, name in TRACKING_FIELDS.items()}
-
-    def _row_tracking_columns(self, values: Mapping[str, Column], names: tuple[str, str]) -> list[Column]:
-        if not self.options.row_tracking:
-            return []
-        row_id, commit_version = (F.col(quoted(name)) for name in self._materialized)
-        return [
-            F.coalesce(row_id, values[_BASE_ROW_ID] + F.col(ROW)).alias(names[0]),
-            F.coalesce(commit_version, values[_DEFAULT_COMMIT_VERSION]).alias(names[1]),
-        ]
+    def _materialized(self) -> Sequence[str]:
+        return materialized_names(self.snapshot) if self.options.row_tracking else ()
 
 
 def _by_vector(files: pa.Table) -> list[pa.Table]:

@@ -37,8 +37,9 @@ def empty_frame(spark: SparkSession, schema: StructType) -> DataFrame:
 def same_columns(original: DataFrame, replacement: DataFrame) -> DataFrame:
     """Return `replacement` with columns to which references made from `original` (`original.a`) resolve.
 
-    Both have the same column names in the same order. A classic reference holds the attribute id of its column, so the
-    new columns take over the ids of `original`. A Connect reference holds the id of a plan.
+    `replacement` has the columns of `original` in the same order, and may have more at its end. A classic reference
+    holds the attribute id of its column, so the new columns take over the ids of `original`. A Connect reference holds
+    the id of a plan.
     """
     if is_connect(original.sparkSession):
         return same_plan(original, replacement)
@@ -52,7 +53,8 @@ def same_columns(original: DataFrame, replacement: DataFrame) -> DataFrame:
     none = scala_object(session, "scala.None")
     aliases = []
     # Leave out attributes with the right id, because Spark assigns new ids to all if an attribute is aliased to itself.
-    pairs = zip(attribute_ids(old), attribute_ids(new), strict=True)
+    ids, new_ids = attribute_ids(old), attribute_ids(new)
+    pairs = zip(ids, new_ids[: len(ids)], strict=True)
     kept = {position for position, (before, after) in enumerate(pairs) if before == after}
     for position in range(old.size()):
         if position in kept:
@@ -60,6 +62,7 @@ def same_columns(original: DataFrame, replacement: DataFrame) -> DataFrame:
             continue
         attribute = old.apply(position)
         aliases.append(alias(new.apply(position), attribute.name(), attribute.exprId(), empty, none, empty))
+    aliases += [new.apply(position) for position in range(len(ids), len(new_ids))]
     logical = "org.apache.spark.sql.catalyst.plans.logical"
     project = java_class(session, f"{logical}.Project")(scala_seq(session, aliases), new_plan)
     return frame_of_plan(session, project)

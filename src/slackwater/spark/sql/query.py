@@ -20,6 +20,7 @@ from slackwater.spark.catalog.session_lakes import SessionNames
 from slackwater.spark.conditions.predicates import predicate_of
 from slackwater.spark.conditions.transaction_time import TransactionTime
 from slackwater.spark.lake.transaction import TransactionTable
+from slackwater.spark.read.metadata_column import METADATA, revealed
 from slackwater.spark.read.pushdown_frame import prune_files, replans_on_select
 from slackwater.spark.session.enabled_sessions import statement_scope
 from slackwater.spark.session.settings import is_case_sensitive, session_zone
@@ -30,7 +31,14 @@ from slackwater.sql.column_pruning import needed_columns, renames_columns
 from slackwater.sql.lexer import Token, quoted, tokens_of
 from slackwater.sql.predicate_pushdown import pushed_conditions
 from slackwater.sql.relations import Block, Relation, blocks_of
-from slackwater.sql.text_edits import TextEdit, apply_edits, as_view, without_database
+from slackwater.sql.text_edits import (
+    TextEdit,
+    apply_edits,
+    as_view,
+    reads_column,
+    without_database,
+    without_hidden_column,
+)
 
 _CHANGES, _CHANGES_BY_PATH = "table_changes", "table_changes_by_path"
 
@@ -61,11 +69,15 @@ def _rewritten(spark: SparkSession, text: str, found: Sequence[Token]) -> Statem
     statement = StatementOnViews(text)
     changes: list[TextEdit] = []
     qualified: dict[Relation, list[tuple[str, ...]]] = {}
+    with_metadata = set()
     for block in blocks:
         frames = _frames(spark, block, found, tables)
         for relation, frame in frames.items():
             view = new_view_name()
-            statement.views[view] = _selected(frame, text, found, relation)
+            shown = revealed(frame) if reads_column(found, METADATA, relation) else None
+            if shown is not None:
+                with_metadata.add(relation)
+            statement.views[view] = _selected(frame, text, found, relation) if shown is None else shown
             changes += as_view(relation, view)
             qualified[relation] = tables[_key(relation)].qualified
         for relation in block.relations:
@@ -74,6 +86,7 @@ def _rewritten(spark: SparkSession, text: str, found: Sequence[Token]) -> Statem
                 statement.views[view] = kept[relation.parts]()
                 changes += as_view(relation, view)
     changes += without_database(found, qualified)
+    changes += without_hidden_column(found, blocks, METADATA, with_metadata)
     # Use one time in the statement, for Delta tables and all other sources.
     statement.text = at_transaction_time(spark, apply_edits(text, changes))
     return statement

@@ -21,8 +21,9 @@ from slackwater.protocol.features.column_mapping import ID
 from slackwater.spark.parquet.rebase_modes import rebases_unmarked_files
 from slackwater.spark.read.change_feed import FEED_COLUMNS, with_feed_columns
 from slackwater.spark.read.file_columns import ROW
+from slackwater.spark.read.metadata_column import TRACKING_FIELDS
 from slackwater.spark.read.row_sources import RowReadRequest, RowReadResult, RowSource
-from slackwater.spark.read.table_scan import TRACKING_FIELDS, TableScan
+from slackwater.spark.read.table_scan import TableScan
 from slackwater.spark.session.arrow_types import to_arrow_schema
 from slackwater.spark.session.classic_connect import default_parallelism
 from slackwater.spark.session.types import NullabilityMode, to_spark_type

@@ -24,7 +24,7 @@ from slackwater.predicate.predicate import And, Comparison, In, Predicate
 from slackwater.predicate.sql import parse_predicate
 from slackwater.protocol.schema.schema import STRING
 from slackwater.scan.snapshot import Snapshot
-from slackwater.spark.read.distributed_checkpoint import (
+from slackwater.spark.read.planning.distributed_checkpoint import (
     CheckpointFooter,
     alike,
     checkpoint_footers,

@@ -19,7 +19,7 @@ from slackwater.log.files.file_actions import ADD_SCHEMA
 from slackwater.predicate.predicate import And, Comparison, In, Not
 from slackwater.protocol.actions.file_names import checkpoint_name
 from slackwater.scan.snapshot import Snapshot
-from slackwater.spark.read.bucketed_planning import (
+from slackwater.spark.read.planning.bucketed_planning import (
     _partition_values,
     log_size_bytes,
     plan_distributed,

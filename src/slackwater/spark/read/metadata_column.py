@@ -1,0 +1,182 @@
+"""Column `_metadata` of a table's frames: hidden until a method of the frame names it.
+
+It has Spark's fields of a file (`file_path`, `file_name`, …), and the row tracking fields of delta-spark. Spark's own
+hidden column has no row tracking fields, and does not pass a union of files with and without deletion vectors.
+Source: delta-protocol.md "Row Tracking", "Reader Requirements for Row Tracking".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as spark_types
+
+from slackwater.errors import InvalidArgument
+from slackwater.protocol.properties.properties import MATERIALIZED_ROW_COMMIT_VERSION, MATERIALIZED_ROW_ID
+from slackwater.scan.snapshot import Snapshot
+from slackwater.spark.read.file_columns import ROW, Constants
+from slackwater.spark.session.classic_connect import is_connect
+from slackwater.spark.session.frames import plain_method, same_plan, with_methods
+from slackwater.sql.lexer import quoted
+
+METADATA = "_metadata"
+"""Struct column with the fields of a row's file, and its row tracking fields under the names of delta-spark."""
+ROW_TRACKING_FIELDS = ("row_id", "row_commit_version")
+FILE_FIELDS = {
+    "file_path": spark_types.StringType(),
+    "file_name": spark_types.StringType(),
+    "file_size": spark_types.LongType(),
+    "file_block_start": spark_types.LongType(),
+    "file_block_length": spark_types.LongType(),
+    "file_modification_time": spark_types.TimestampType(),
+    "row_index": spark_types.LongType(),
+}
+"""Spark's fields of a row of a Parquet file, with their types."""
+ROW_ID, ROW_COMMIT_VERSION = "_row_id", "_row_commit_version"
+"""Columns of the reader option `rowTracking`."""
+_BASE_ROW_ID, _DEFAULT_COMMIT_VERSION = "__slackwater_base_row_id", "__slackwater_default_commit_version"
+TRACKING_FIELDS = {_BASE_ROW_ID: "baseRowId", _DEFAULT_COMMIT_VERSION: "defaultRowCommitVersion"}
+"""Constants of row tracking, with the field of `add` for each."""
+_REVEAL = "_slackwater_with_metadata"
+_STARS = ("Column<'*'>", "Column<'resolvedstar()'>", "Column<'unresolvedstar()'>")
+_SELECTS = ("select", "selectExpr")
+_METHODS = (*_SELECTS, "filter", "where", "withColumn", "withColumns", "orderBy", "sort", "limit")
+
+
+class HiddenMetadata(Enum):
+    """Hidden column METADATA of a frame: none, Spark's own one, or one that this module adds."""
+
+    NONE = "none"
+    OF_SPARK = "of Spark"
+    OWN = "own"
+
+
+def materialized_names(snapshot: Snapshot) -> list[str]:
+    """Return the names of the columns in the files with the row tracking fields of moved rows.
+
+    Raises InvalidArgument if the table has no names for them.
+    """
+    names = [snapshot.properties.get(MATERIALIZED_ROW_ID), snapshot.properties.get(MATERIALIZED_ROW_COMMIT_VERSION)]
+    if None in names:
+        raise InvalidArgument(f"{snapshot.store.root_url}: the names of the row tracking columns are not set")
+    return [name for name in names if name is not None]
+
+
+def row_tracking_constants(files: pa.Table) -> Constants:
+    """Return the values of TRACKING_FIELDS of each file."""
+    return {key: (spark_types.LongType(), files[name].combine_chunks()) for key, name in TRACKING_FIELDS.items()}
+
+
+def row_tracking_columns(
+    values: Mapping[str, Column], materialized: Sequence[str], names: Sequence[str]
+) -> list[Column]:
+    """Return row id and row commit version under `names`, for a frame with ROW and the columns `materialized`.
+
+    `values` are the expressions for TRACKING_FIELDS.
+    """
+    row_id, commit_version = (F.col(quoted(name)) for name in materialized)
+    return [
+        F.coalesce(row_id, values[_BASE_ROW_ID] + F.col(ROW)).alias(names[0]),
+        F.coalesce(commit_version, values[_DEFAULT_COMMIT_VERSION]).alias(names[1]),
+    ]
+
+
+def metadata_struct(row_tracking: Sequence[Column], has_file_fields: bool) -> Column:
+    """Return METADATA. `row_tracking` are the columns of ROW_TRACKING_FIELDS, or empty.
+
+    With `has_file_fields`, the frame is a relation of files, with Spark's hidden column.
+    """
+    files = [F.col(f"{METADATA}.{name}") for name in FILE_FIELDS] if has_file_fields else []
+    fields = [column.alias(name) for column, name in zip(row_tracking, ROW_TRACKING_FIELDS, strict=False)]
+    return F.struct(*files, *fields).alias(METADATA)
+
+
+def metadata_type(has_row_tracking: bool, has_file_fields: bool) -> spark_types.StructType:
+    """Return the type of METADATA."""
+    found = spark_types.StructType()
+    for name, kind in (FILE_FIELDS if has_file_fields else {}).items():
+        found = found.add(name, kind, nullable=False)
+    for name in ROW_TRACKING_FIELDS if has_row_tracking else ():
+        found = found.add(name, "long")
+    return found
+
+
+def with_hidden_metadata(frame: DataFrame, reveal: Callable[[], DataFrame], kind: HiddenMetadata) -> DataFrame:
+    """Return `frame` with METADATA hidden. `reveal` returns the same rows with this column as the last.
+
+    If `kind` is OWN, methods of the frame find the column. OF_SPARK leaves that to Spark.
+    """
+    if kind is not HiddenMetadata.OWN:
+        if kind is HiddenMetadata.OF_SPARK:
+            frame.__dict__[_REVEAL] = reveal
+        return frame
+
+    def method(name: str) -> Callable[..., DataFrame]:
+        own = getattr(frame, name)
+
+        def call(*args: Any, **kwargs: Any) -> DataFrame:
+            if not _is_named([*args, *kwargs.values()]):
+                found: DataFrame = own(*args, **kwargs)
+                return found
+            return _derived(reveal(), name, *args, **kwargs)
+
+        return call
+
+    methods = frame.__dict__.get("_slackwater_methods", {})
+    found = with_methods(frame, {**methods, **{name: method(name) for name in _METHODS if name != "limit"}})
+    found.__dict__.update({key: value for key, value in frame.__dict__.items() if key not in found.__dict__})
+    found.__dict__[_REVEAL] = reveal
+    return found
+
+
+def revealed(frame: DataFrame) -> DataFrame | None:
+    """Return the rows of a table's frame with METADATA as the last column, None if it has no such column."""
+    reveal = frame.__dict__.get(_REVEAL)
+    return None if reveal is None else reveal()
+
+
+def _is_named(arguments: Sequence[Any]) -> bool:
+    """Return whether an argument may name METADATA."""
+    for each in arguments:
+        if isinstance(each, dict):
+            found = _is_named(list(each.values()))
+        elif isinstance(each, (list, tuple)):
+            found = _is_named(each)
+        else:
+            found = isinstance(each, (str, Column)) and METADATA in str(each).lower()
+        if found:
+            return True
+    return False
+
+
+def _derived(frame: DataFrame, name: str, *args: Any, **kwargs: Any) -> DataFrame:
+    """Return the result of the method on `frame`, which has METADATA as a column. METADATA is hidden in the result."""
+    if name in _SELECTS:
+        asked = list(args[0]) if len(args) == 1 and isinstance(args[0], (list, tuple)) else list(args)
+        return plain_method(frame, name)(*(one for each in asked for one in _expanded(frame, name, each)))
+    return _hidden(plain_method(frame, name)(*args, **kwargs))
+
+
+def _expanded(frame: DataFrame, name: str, asked: Any) -> Sequence[Any]:
+    """Return `asked`, or all columns but METADATA for a star."""
+    is_star = asked == "*" if isinstance(asked, str) else isinstance(asked, Column) and str(asked) in _STARS
+    if not is_star:
+        return [asked]
+    names = [quoted(column) for column in frame.columns if column != METADATA]
+    return names if name == "selectExpr" else [F.col(column) for column in names]
+
+
+def _hidden(frame: DataFrame) -> DataFrame:
+    """Return `frame` without its column METADATA, which its methods find."""
+    shown = frame.drop(METADATA)
+    # References to columns of `shown` hold the id of its plan in Connect.
+    inner = same_plan(shown, frame.select("*")) if is_connect(frame.sparkSession) else frame
+    found = with_methods(shown, {name: partial(_derived, inner, name) for name in _METHODS})
+    found.__dict__[_REVEAL] = lambda: inner
+    return found
