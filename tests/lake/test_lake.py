@@ -644,3 +644,11 @@ def test_what_a_lakes_commit_holds_is_what_the_transaction_said(lake: LogLake, t
     assert info["commitInfo"]["inCommitTimestamp"] == info["commitInfo"]["timestamp"] == done.timestamp_ms
     assert (info["commitInfo"]["operation"], info["commitInfo"]["userMetadata"]) == ("WRITE", "by hand")
     assert action == add("a").to_json()
+
+
+def test_a_table_is_not_opened_as_a_lake(tmp_path: Path) -> None:
+    slackwater.write(tmp_path / "t", pa.table({"id": [1]}))
+    files = sorted(path for path in (tmp_path / "t").rglob("*"))
+    with pytest.raises(InvalidArgument, match="t is a Delta table, but a lake is a directory of tables"):
+        LogLake.open(tmp_path / "t")
+    assert sorted(path for path in (tmp_path / "t").rglob("*")) == files

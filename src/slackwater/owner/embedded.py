@@ -63,6 +63,7 @@ from slackwater.owner.state.table_stores import TableStores
 from slackwater.owner.time.time_slices import TimeSlices
 from slackwater.owner.time.timestamp_requests import TimestampRequests
 from slackwater.owner.two_phase_commit import TwoPhaseCommit
+from slackwater.protocol.actions.file_names import LOG
 from slackwater.storage.location import LOCAL, parse_location
 from slackwater.storage.store import ObjectStore
 
@@ -357,6 +358,11 @@ def database_url(root: str | os.PathLike[str], database: str | None = None) -> s
     file = next((each for each in (place, *place.parents) if each.is_file()), None)
     if file is not None:
         raise InvalidArgument(f"{file} is a file, but a lake is a directory. Name the directory of the lake")
+    if (place / LOG).is_dir() and not (place / DATABASE_FILE).exists():
+        raise InvalidArgument(
+            f"{place} is a Delta table, but a lake is a directory of tables. Open another directory as the lake, and "
+            "adopt the table there"
+        )
     return f"sqlite:////{location.key}/{DATABASE_FILE}"
 
 
