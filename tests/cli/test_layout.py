@@ -27,7 +27,7 @@ def test_a_page_is_written(tmp_path: Path) -> None:
     out = tmp_path / "x.html"
     result = run("layout", WITH_DELETED_ROWS, "--out", str(out))
     assert (result.exit_code, result.stdout) == (0, "")
-    assert "rows deleted by vectors" in out.read_text(encoding="utf-8")
+    assert "rows deleted by deletion vectors" in out.read_text(encoding="utf-8")
 
 
 def test_what_is_wrong_is_one_sentence() -> None:

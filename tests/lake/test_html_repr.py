@@ -94,7 +94,7 @@ def test_no_card_and_no_repr_tells_a_password_or_a_token(tmp_path: Path) -> None
 
 def test_an_open_transaction_tells_what_it_read_wrote_and_locked(lake: LogLake) -> None:
     with lake.transaction(writes=["days"]) as tx:
-        assert "no table was read or written" in words(_html(tx))
+        assert "no tables read or written" in words(_html(tx))
         tx.snapshot("orders")
         _add(tx, "stock")
         shown = words(_html(tx))
@@ -143,7 +143,7 @@ def test_a_transaction_that_ended_otherwise_says_how(lake: LogLake, monkeypatch:
     monkeypatch.setattr(lake.owner, "commit_transaction", lost)
     with pytest.raises(CommitUnknown):
         in_doubt.commit()
-    assert "Nobody can say whether it committed" in words(_html(in_doubt))
+    assert "The outcome is unknown" in words(_html(in_doubt))
     assert ": unknown" in repr(in_doubt)
     with pytest.raises(TransactionEnded):
         in_doubt.commit()

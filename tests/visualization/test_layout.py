@@ -142,7 +142,7 @@ def test_what_optimize_would_do_is_what_its_rule_says(
 def test_an_empty_table_has_a_layout(tmp_path: Path) -> None:
     found = layout_of(table(tmp_path, []))
     assert (found.files, found.rows, found.sizes, found.columns) == (0, 0, [], [])
-    assert "OPTIMIZE would do nothing" in layout_page(found)
+    assert "OPTIMIZE has nothing to do" in layout_page(found)
 
 
 def test_names_in_a_page_are_text(tmp_path: Path) -> None:

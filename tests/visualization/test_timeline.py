@@ -211,7 +211,7 @@ def test_the_slider_knows_the_version_of_every_table_at_every_instant(lake: LogL
                 assert versions[-1] == slice_.version(name)
             else:
                 assert name not in slice_.tables()
-                assert lane["before"] == "not there yet"
+                assert lane["before"] == "does not exist yet"
 
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

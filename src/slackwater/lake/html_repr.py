@@ -45,7 +45,7 @@ def lake_card(kind: str, root: str | None, owner: CommitOwner, is_open: bool) ->
                 "not backfilled yet": counted(behind, "commit") if tables else None,
             }
         ),
-        element("p", badge("trouble", "bad"), f" {counted(len(troubled), 'table')} cannot be committed to")
+        element("p", badge("problem", "bad"), f" {counted(len(troubled), 'table')} cannot accept commits")
         if troubled
         else None,
         _tables(tables),
@@ -119,24 +119,24 @@ def transaction_card(seen: TransactionState) -> Markup:
         )
         for each in seen.tables
     ]
-    headers = ["table", "sees version", "reads", "writes", "locks", "made version"]
+    headers = ["table", "read version", "reads", "writes", "locks", "new version"]
     declared = [name for name in seen.declared if name not in {each.name for each in seen.tables}]
     return card(
         seen.kind,
         code(seen.txn_id),
         facts(
             {
-                "begun": None if begun is None else fragment(moment(begun), muted(" UTC")),
+                "started": None if begun is None else fragment(moment(begun), muted(" UTC")),
                 "timestamp": _timestamp(seen),
                 "tables": number(len(seen.tables)),
             }
         ),
-        table(headers, rows, right=["sees version", "made version"], leaves_out_empty=True)
+        table(headers, rows, right=["read version", "new version"], leaves_out_empty=True)
         if rows
-        else element("p", muted("no table was read or written")),
+        else element("p", muted("no tables read or written")),
         element("p", muted("locked: "), ", ".join(seen.locked)) if seen.locked else None,
         element("p", muted("will write: "), ", ".join(declared)) if declared else None,
-        element("p", "Nobody can say whether it committed: its files stay, and the owner knows by its id.")
+        element("p", "The outcome is unknown. Its files are kept. Ask the owner by the transaction id.")
         if seen.state == "unknown"
         else None,
         badges=marks,
@@ -151,20 +151,20 @@ def slice_card(kind: str, timestamp_ms: int, tables: Mapping[str, TableVersion])
     rows = [
         (
             code(each.name),
-            muted("by its log") if each.version is None else each.version,
+            muted("from its log") if each.version is None else each.version,
             None if (committed := to_moment(each.timestamp_ms)) is None else moment(committed),
-            badge("handed back later") if each.is_released else None,
+            badge("released later") if each.is_released else None,
         )
         for each in there[:_MOST_TABLES]
     ]
     more = [f"{counted(len(there) - len(rows), 'table')} more"] if len(there) > len(rows) else []
-    more += [f"{counted(later, 'table')} of the lake came later"] if later else []
+    more += [f"{counted(later, 'table')} of the lake created later"] if later else []
     return card(
         kind,
         "" if at is None else fragment(moment(at), " UTC"),
         table(["table", "version", "committed (UTC)", ""], rows, right=["version"], leaves_out_empty=True)
         if rows
-        else element("p", muted("there was no table then")),
+        else element("p", muted("no tables at this time")),
         note="; ".join(more) or None,
     )
 
@@ -180,7 +180,7 @@ _STATES: Mapping[State, Literal["accent", "good", "warn", "bad"]] = {
 
 def _tables(tables: Sequence[ManagedTable]) -> Child:
     if not tables:
-        return element("p", muted("no table yet: create_table makes one, adopt takes over one that is there"))
+        return element("p", muted("no tables yet: use create_table, or adopt for an existing table"))
     rows = [
         (
             code(each.name),

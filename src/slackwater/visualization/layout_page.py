@@ -35,11 +35,11 @@ def layout_page(layout: Layout) -> str:
             {
                 "files": number(layout.files),
                 "size": short_bytes(layout.bytes),
-                "rows": "not told" if layout.rows is None else number(layout.rows),
+                "rows": "unknown" if layout.rows is None else number(layout.rows),
                 "median file": short_bytes(layout.median_bytes) if layout.files else None,
                 f"files below {_SMALL}": number(layout.small_files),
-                "rows deleted by vectors": deleted_words(layout),
-                "files with vectors": number(layout.files_with_vectors),
+                "rows deleted by deletion vectors": deleted_words(layout),
+                "files with deletion vectors": number(layout.files_with_vectors),
             }
         ),
         element("h2", "OPTIMIZE"),
@@ -54,9 +54,9 @@ def _sizes(layout: Layout) -> Markup:
     if not layout.sizes:
         return fragment()
     return fragment(
-        element("h2", "Sizes of files"),
+        element("h2", "File sizes"),
         element("div", histogram(layout.sizes), class_="sw-histogram sw-scroll"),
-        element("p", f"Below {_SMALL} (in another colour) a file costs more to open than to read.", class_="sw-note")
+        element("p", f"Files below {_SMALL} (in another colour) take longer to open than to read.", class_="sw-note")
         if layout.small_files
         else None,
     )
@@ -79,13 +79,24 @@ def histogram(sizes: Sequence[SizeBin]) -> Markup:
         if at % skipped == 0:
             shown = short_bytes(each.low_bytes).replace(".0", "")
             parts.append(text(x, base + 16, shown, "sw-t-small", "start" if not at else "middle"))
-    return picture(_WIDTH, base + _FOOT, "How many files are of which size", *parts)
+    end = short_bytes(sizes[-1].high_bytes).replace(".0", "")
+    parts.append(
+        text(step * len(sizes), base + 16, end, "sw-t-small", "middle" if step * len(sizes) < _WIDTH else "end")
+    )
+    return picture(_WIDTH, base + _FOOT, "Number of files by size", *parts)
 
 
 def _overlaps(layout: Layout) -> Markup:
     if not layout.columns:
         return fragment()
-    headers = ("column", "depth, mean", "most", "files of a look-up", "from the least value to the greatest", "")
+    headers = (
+        "column",
+        "mean depth",
+        "max depth",
+        "files of a lookup",
+        "depth from the smallest to the largest value",
+        "",
+    )
     rows = [
         (
             code(each.column),
@@ -101,10 +112,10 @@ def _overlaps(layout: Layout) -> Markup:
         element("h2", "Overlap"),
         element(
             "p",
-            muted("How many files may hold a value, by their statistics: the fewer, the less a look-up reads."),
+            muted("Depth: the number of files whose statistics include a value. A lookup reads these files."),
         ),
-        table(headers, rows, right=("depth, mean", "most", "files of a look-up")),
-        element("p", "Other columns with statistics: --by names them.", class_="sw-note")
+        table(headers, rows, right=("mean depth", "max depth", "files of a lookup")),
+        element("p", "The option --by shows other columns with statistics.", class_="sw-note")
         if layout.has_more_columns
         else None,
     )
@@ -121,5 +132,5 @@ def profile(overlap: Overlap) -> Markup | None:
         y = _PROFILE_HEIGHT * (1 - depth / most)
         points += [(at * step, y), ((at + 1) * step, y)]
     points.append((_PROFILE_WIDTH, _PROFILE_HEIGHT))
-    said = f"depth of {overlap.column}: {overlap.mean_depth:.1f} in the mean, {overlap.max_depth} at most"
+    said = f"depth of {overlap.column}: mean {overlap.mean_depth:.1f}, maximum {overlap.max_depth}"
     return picture(_PROFILE_WIDTH, _PROFILE_HEIGHT, said, path(points, "sw-area"))

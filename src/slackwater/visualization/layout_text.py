@@ -21,13 +21,13 @@ def optimize_words(layout: Layout) -> str:
     """Return the expected effect of OPTIMIZE in one or two sentences."""
     found = layout.optimize
     if not found.rewritten:
-        return "OPTIMIZE would do nothing: no two files go together, and none has many deleted rows."
+        return "OPTIMIZE has nothing to do: no files can be combined, and none has many deleted rows."
     about = "about " if found.is_clustered else ""
     clustered = ", clustered" if found.is_clustered else ""
     return (
-        f"OPTIMIZE would leave {about}{number(found.files_after)} of {counted(found.files_before, 'file')}: it would "
-        f"write {counted(found.rewritten, 'file')} of {short_bytes(found.rewritten_bytes)} anew as {about}"
-        f"{number(found.written)}{clustered}."
+        f"OPTIMIZE would rewrite {counted(found.rewritten, 'file')} ({short_bytes(found.rewritten_bytes)}) as {about}"
+        f"{counted(found.written, 'file')}{clustered}. The table would have {about}"
+        f"{counted(found.files_after, 'file')} instead of {number(found.files_before)}."
     )
 
 

@@ -138,9 +138,9 @@ def _as_of(timeline: Timeline, drawn: RenderedTimeline) -> Markup:
     return element(
         "div",
         element("label", "as of", slider, element("output", instant(instants[last])), for_="as-of-slider"),
-        element("div", table(("table", "version then"), rows, right=("version then",)), id="as-of-tables")
+        element("div", table(("table", "version"), rows, right=("version",)), id="as-of-tables")
         if timeline.is_lake
-        else element("p", muted("version then: "), rows[0][1]),
+        else element("p", muted("version: "), rows[0][1]),
         element("div", [_line(text, instants[last], current[0]) for text in _templates(timeline)], class_="sw-lines"),
         element("p", _skipped(timeline, instants), class_="sw-note"),
         id="as-of",
@@ -153,7 +153,7 @@ def _skipped(timeline: Timeline, instants: Sequence[int]) -> str | None:
     found = len({deed.at_ms for deed in timeline.deeds})
     if found == len(instants):
         return None
-    return f"The slider stops at {number(len(instants))} of {number(found)} instants; every instant can be asked for."
+    return f"The slider stops at {number(len(instants))} of {number(found)} instants; as_of accepts every instant."
 
 
 def _steps(timeline: Timeline) -> list[int]:
@@ -184,7 +184,11 @@ def _lane(marks: Sequence[CommitMark], instants: Sequence[int]) -> dict[str, lis
             steps.append(step)
             versions.append(marks[at - 1].version)
     is_whole = bool(marks) and marks[0].version == 0
-    return {"steps": steps, "versions": versions, "before": "not there yet" if is_whole else "not in this picture"}
+    return {
+        "steps": steps,
+        "versions": versions,
+        "before": "does not exist yet" if is_whole else "outside of the period",
+    }
 
 
 def _templates(timeline: Timeline) -> list[str]:

@@ -76,7 +76,7 @@ def _parts(layout: Layout) -> list[RenderableType]:
     from slackwater.visualization.layout import SMALL_BYTES
     from slackwater.visualization.layout_text import deleted_words, depth_words, optimize_words
 
-    rows = "rows not told" if layout.rows is None else counted(layout.rows, "row")
+    rows = "rows unknown" if layout.rows is None else counted(layout.rows, "row")
     head = [
         f"{visible(layout.place)}, version {layout.version}",
         f"{counted(layout.files, 'file')}, {short_bytes(layout.bytes)}, {rows}"
@@ -86,7 +86,7 @@ def _parts(layout: Layout) -> list[RenderableType]:
         head.append(f"{counted(layout.small_files, 'file')} below {SMALL_BYTES >> 20} MiB")
     if layout.deleted_rows:
         vectors = counted(layout.files_with_vectors, "file")
-        head.append(f"rows deleted by vectors: {deleted_words(layout)}, in {vectors}")
+        head.append(f"rows deleted by deletion vectors: {deleted_words(layout)}, in {vectors}")
     head.append(optimize_words(layout))
     parts: list[RenderableType] = [Text(text) for text in head]
     if layout.sizes:

@@ -60,7 +60,7 @@ _MEANINGS = {
     429: "Too many requests, or too many commits wait (CommitOwnerBusy); Retry-After says for how long.",
     500: "The store, or the owner itself, failed; a commit does not count.",
     503: "The owner's database does not answer (CommitOwnerUnavailable).",
-    504: "Nobody can say whether the commit counts (CommitUnknown): ask again with isReplay.",
+    504: "The outcome of the commit is unknown (CommitUnknown). Repeat the request with isReplay.",
 }
 _READ = (401, 403, 422, 429, 500, 503)
 _BODY = (400, 408, 413, 415)

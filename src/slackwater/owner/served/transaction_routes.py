@@ -31,7 +31,7 @@ from slackwater.owner.served.wire import calls
 from slackwater.owner.served.wire.queries import CutQuery
 
 TxnId = Annotated[str, Path(pattern=ID_PATTERN, description="The transaction's UUID.")]
-_UNKNOWN = answer("Nobody can say what is decided (CommitUnknown): ask again.", calls.ErrorAnswer)
+_UNKNOWN = answer("The decision is unknown (CommitUnknown). Repeat the request.", calls.ErrorAnswer)
 _MOST = 65_536
 
 

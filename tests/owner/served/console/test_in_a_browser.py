@@ -124,7 +124,7 @@ def test_the_console_shows_an_owner_at_work_and_what_it_is_told_is_text(
     assert "not backfilled" in commits
     assert dom.count('class="sw-across"') == 1
     assert f"{holder} open" in _panel(dom, "transactions")
-    assert f"S orders the table {holder}" in _panel(dom, "waits")
+    assert f"S orders whole table {holder}" in _panel(dom, "waits")
     assert "X" in _panel(dom, "locks")
     assert "of 4,096 slots" in _panel(dom, "reads")
     assert "GET /v1/activity" in _panel(dom, "metrics")
@@ -155,7 +155,7 @@ def test_without_a_token_nothing_is_shown_and_with_one_that_is_typed_everything(
         opened = _seen(browser, tmp_path / "two", f"{url}/typed")
         refused = _seen(browser, tmp_path / "three", f"{url}/mistyped")
     for dom in (locked, refused):
-        assert "This owner asks for a token" in _text(dom)
+        assert "This owner requires a token" in _text(dom)
         assert re.search(r'<section id="gate"[^>]*hidden', dom) is None
         assert re.search(r'<div id="panels"[^>]*hidden', dom)
         assert "orders" not in _text(dom)

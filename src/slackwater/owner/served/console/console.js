@@ -64,13 +64,13 @@
       shown = null;
       at("panels").hidden = true;
       at("gate").hidden = false;
-      badge(state, "locked", "warn");
+      badge(state, "token required", "warn");
       say(told);
       at("token").focus();
       return;
     }
-    badge(state, "no answer", "bad");
-    say(error instanceof Refused ? error.message : "The owner does not answer: " + error.message);
+    badge(state, "not reachable", "bad");
+    say(error instanceof Refused ? error.message : "The owner is not reachable: " + error.message);
   }
   function say(text) {
     at("notice").hidden = !text;
@@ -138,10 +138,10 @@
   // Escape control and bidirectional characters, because text from a log must not change the direction of its line.
   const visible = (text) => String(text).replace(/[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g,
     (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
-  const whole = (granule) => (granule ? code(granule) : muted("the table"));
+  const whole = (granule) => (granule ? code(granule) : muted("whole table"));
   const process = (holder, hasEnded) =>
     [code(holder.replace(/^(.*):(\d+):.*$/, "$1 · $2") || "–"), hasEnded ? " " : "",
-     hasEnded ? badged("gone", "bad", "Its lease is over, or the process is dead: whoever wants what it has gets it.") : ""];
+     hasEnded ? badged("ended", "bad", "The lease has expired, or the process has ended. Other transactions can take its locks.") : ""];
 
   // --- panels
 
@@ -153,7 +153,7 @@
     const waiting = activity.locks.filter((lock) => lock.wanted);
     const backlog = tables.reduce((sum, t) => sum + lag(t), 0);
     const broken = tables.filter((t) => t.problem).length;
-    badge(at("state"), broken ? "has a problem" : "answers", broken ? "bad" : "good");
+    badge(at("state"), broken ? "has a problem" : "connected", broken ? "bad" : "good");
     put("about", "owner ", code(owner.ownerId), " · ", moment(activity.nowMs) + " UTC",
       activity.leftOut ? " · " + number(activity.leftOut) + " more entries are not shown" : "");
     put("facts", facts([
@@ -161,37 +161,37 @@
       ["open transactions", number(activity.transactions.length)],
       ["waiting for locks", number(new Set(waiting.map((lock) => lock.transaction)).size)],
       ["not backfilled", number(backlog)],
-      ["commits here", number(total("slackwater_commits_total"))],
-      ["conflicts here", number(total("slackwater_commit_conflicts_total"))],
+      ["commits since start", number(total("slackwater_commits_total"))],
+      ["conflicts since start", number(total("slackwater_commit_conflicts_total"))],
     ]));
     table("tables", ["table", "version>", "backfilled>", "lag>", "last commit", "state"], tables.map((t) => [
       code(t.name), number(t.ratifiedVersion), number(t.backfilledVersion), lagged(lag(t)),
       t.ratifiedVersion < 0 ? muted("none") : ago(t.timestampMs), t.problem ? problem(t.problem) : state(t.state),
     ]), "This owner has no tables yet.");
     timeline(commits, tables);
-    table("commits", ["time", "table", "version>", "operation", "who", "rows>", "transaction", ""],
+    table("commits", ["time", "table", "version>", "operation", "user", "rows>", "transaction", ""],
       commits.slice(0, 30).map((c) => [
         make("span", { class: "sw-nowrap" }, moment(c.timestampMs)), code(c.table), number(c.version),
         visible(c.operation || "–"), visible(c.userName || "–"), rows(c.metrics), code(c.transaction),
         c.isBackfilled ? "" : badged("not backfilled", "warn"),
-      ]), "Nothing was committed yet.");
-    table("transactions", ["transaction", "stage", "age", "tables", "timestamp", "of"], activity.transactions.map((t) => [
+      ]), "This owner has no commits yet.");
+    table("transactions", ["transaction", "stage", "age", "tables", "timestamp", "process"], activity.transactions.map((t) => [
       code(t.transaction), badged(t.stage, t.stage === "prepared" ? "warn" : "accent"),
       t.sinceMs === null ? muted("–") : make("span", { title: moment(t.sinceMs), class: "sw-nowrap" }, span(activity.nowMs - t.sinceMs)),
       t.tables.length ? t.tables.map((name, i) => [i ? ", " : "", code(name)]).flat() : muted("none yet"),
       range(t), [t.openedBy ? visible(t.openedBy) + " " : "", ...process(t.holder, t.hasEnded)],
-    ]), "Nobody has a transaction open.");
-    table("waits", ["transaction", "wants", "of", "held by", "for"], waiting.map((lock) => [
+    ]), "There are no open transactions.");
+    table("waits", ["transaction", "lock", "on", "held by", "waiting for"], waiting.map((lock) => [
       code(lock.transaction), lock.wanted, [code(lock.table), " ", whole(lock.granule)],
       lock.waitsFor.map((id, i) => [i ? ", " : "", code(id)]).flat(), span(activity.nowMs - lock.sinceMs),
-    ]), "Nobody waits.");
-    table("locks", ["table", "what", "transaction", "held", "wanted", "process"], activity.locks.map((lock) => [
+    ]), "No transaction waits for a lock.");
+    table("locks", ["table", "part", "transaction", "held", "requested", "process"], activity.locks.map((lock) => [
       code(lock.table), whole(lock.granule), code(lock.transaction), lock.held || muted("–"), lock.wanted || muted("–"),
       process(lock.holder, lock.hasEnded),
-    ]), "Nothing is locked.");
+    ]), "There are no locks.");
     table("promises", ["table", "transaction", "time", "process"], activity.promises.map((p) => [
       code(p.table), code(p.transaction), moment(p.timestampMs), process(p.holder, p.hasEnded),
-    ]), "No time is promised.");
+    ]), "There are no reserved timestamps.");
     reads(activity.readTimestamps);
     requests();
   }
@@ -262,8 +262,8 @@
     const label = "The latest " + commits.length + " commits of " + named.length + " tables, by time";
     const left = named.length - lanes.length;
     put("timeline", draw("svg", { width, height, viewBox: "0 0 " + width + " " + height, role: "img", "aria-label": label }, parts),
-      make("p", { class: "sw-note" }, "One dot a commit; a line joins the tables of one transaction. In this colour: ",
-        badged("not backfilled", "warn"), left > 0 ? ". " + number(left) + " more tables are not drawn." : ""));
+      make("p", { class: "sw-note" }, "Each dot is a commit. A line joins the commits of one transaction. Colour of commits that are not backfilled: ",
+        badged("not backfilled", "warn"), left > 0 ? ". " + number(left) + " more tables are not shown." : ""));
   }
   function tick(ms, wide) {
     const text = moment(ms);
@@ -278,8 +278,8 @@
       draw("rect", { x: 0, y: 0, width: (share * 240).toFixed(2), height: 8, rx: 2, class: "sw-fill-" + kind }));
     put("reads", make("p", null, number(load.used) + " of " + number(load.slots) + " slots, " + (share * 100).toFixed(1) + " %"),
       make("p", null, bar),
-      make("p", { class: "sw-muted sw-small" }, load.latestMs ? "Latest read " + moment(load.latestMs) + "." : "Nothing was read.",
-        load.floorMs ? " Everything up to " + moment(load.floorMs) + " counts as read." : ""));
+      make("p", { class: "sw-muted sw-small" }, load.latestMs ? "Latest read " + moment(load.latestMs) + "." : "There are no reads.",
+        load.floorMs ? " Everything up to " + moment(load.floorMs) + " is treated as read." : ""));
   }
 
   // --- metrics, in the text format of Prometheus
@@ -312,10 +312,10 @@
     }
     for (const { labels, value } of of("slackwater_request_seconds_sum")) entry(labels).seconds += value;
     const sorted = [...byRoute.values()].filter((r) => r.count).sort((a, b) => b.count - a.count);
-    table("metrics", ["request", "answered>", "refused>", "failed>", "mean>"], sorted.map((r) => [
+    table("metrics", ["request", "responses>", "rejected>", "failed>", "mean time>"], sorted.map((r) => [
       code(r.key), number(r.count), r.refused ? number(r.refused) : muted("0"),
       r.failed ? badged(number(r.failed), "bad") : muted("0"), ((r.seconds / r.count) * 1000).toFixed(1) + " ms",
-    ]), "No request was answered yet.");
+    ]), "There are no requests yet.");
   }
 
   // --- the page

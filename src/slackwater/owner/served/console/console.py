@@ -56,28 +56,28 @@ def _top() -> Markup:
         element(
             "header",
             element("h1", TITLE),
-            element("span", "asking…", id="state", class_="sw-badge", role="status"),
-            element("select", *choices, id="every", aria_label="How often to look"),
-            element("button", "Look now", id="now", type="button"),
-            element("a", "Interface", href="docs"),
+            element("span", "loading…", id="state", class_="sw-badge", role="status"),
+            element("select", *choices, id="every", aria_label="Refresh interval"),
+            element("button", "Refresh", id="now", type="button"),
+            element("a", "API", href="docs"),
             class_="sw-top",
         ),
         element("p", id="about", class_="sw-muted sw-small"),
-        element("noscript", element("p", "This page needs its script: that asks the owner for what is shown.")),
+        element("noscript", element("p", "This page needs JavaScript, which requests the data from the owner.")),
         element("p", id="notice", class_="sw-notice", role="alert", hidden=True),
     )
 
 
 def _token() -> Markup:
-    note = "It stays in this tab, until that is closed, and goes to this server only. The scope read is enough."
+    note = "The token stays in this tab, and is sent only to this server. The scope read is sufficient."
     field = element(
         "input", id="token", type="password", autocomplete="off", spellcheck="false", aria_label="Token", required=True
     )
-    form = element("form", field, element("button", "Look", type="submit"), id="ask", class_="sw-form")
+    form = element("form", field, element("button", "Open", type="submit"), id="ask", class_="sw-form")
     return fragment(
         element(
             "section",
-            element("h2", "This owner asks for a token"),
+            element("h2", "This owner requires a token"),
             form,
             element("p", note, class_="sw-note"),
             id="gate",
@@ -93,13 +93,13 @@ def _panels() -> Markup:
         element("dl", id="facts", class_="sw-facts"),
         _panel("Tables", "tables"),
         _panel("Commits", "timeline", element("div", id="commits")),
-        _pair(_panel("Open transactions", "transactions"), _panel("Who waits for whom", "waits")),
-        _pair(_panel("Locks", "locks"), _panel("Promised times", "promises")),
+        _pair(_panel("Open transactions", "transactions"), _panel("Waiting transactions", "waits")),
+        _pair(_panel("Locks", "locks"), _panel("Reserved timestamps", "promises")),
         _pair(_panel("Read timestamp table", "reads"), _panel("Requests", "metrics")),
         element(
             "p",
-            "Times are UTC, by the owner's clock. ",
-            element("button", "Forget the token", id="forget", type="button", hidden=True),
+            "Times are in UTC, by the owner's clock. ",
+            element("button", "Remove the token", id="forget", type="button", hidden=True),
             class_="sw-note",
         ),
         id="panels",

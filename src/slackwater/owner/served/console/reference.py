@@ -32,7 +32,7 @@ def reference_page(document: Mapping[str, Any]) -> str:
         for method, operation in methods.items()
     ]
     info = document["info"]
-    title = f"{info['title']}: interface"
+    title = f"{info['title']}: API"
     links = [
         element("li", element("a", f"{method.upper()} {path}", href=f"#{operation['operationId']}"))
         for method, path, operation in operations
@@ -43,9 +43,9 @@ def reference_page(document: Mapping[str, Any]) -> str:
         element("h1", title),
         element(
             "p",
-            f"Version {info['version']}. A request has its token as ",
+            f"Version {info['version']}. A request sends its token as ",
             code("Authorization: Bearer …"),
-            "; each scope includes those before it: read, commit, admin. For programs: ",
+            ". Each scope includes the scopes before it: read, commit, admin. For programs: ",
             element("a", "openapi.json", href="openapi.json"),
             ". ",
             element("a", "Console", href="./"),
@@ -64,7 +64,7 @@ def _operation(method: str, path: str, operation: Mapping[str, Any]) -> Markup:
     parameters = [
         (
             code(each["name"]),
-            f"{each['in']}{'' if each.get('required') else ', may be left out'}",
+            f"{each['in']}{'' if each.get('required') else ', optional'}",
             _type(each.get("schema", {})),
             each.get("description") or each.get("schema", {}).get("description", ""),
         )
@@ -94,7 +94,7 @@ def _schema(name: str, schema: Mapping[str, Any]) -> Markup:
         (
             code(key),
             fragment(_type(value), _default(value)),
-            "" if key in required else muted("may be left out"),
+            "" if key in required else muted("optional"),
             value.get("description", ""),
         )
         for key, value in schema.get("properties", {}).items()
