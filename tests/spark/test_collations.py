@@ -268,6 +268,7 @@ def test_texts_of_a_limited_length_have_no_collation(spark: SparkSession, tmp_pa
     assert not (tmp_path / "t").exists()
 
 
+@pytest.mark.long
 def test_a_collation_in_the_condition_does_not_prune_partitions(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "t"
     here = _create(spark, path, "id INT, s STRING, p STRING", "PARTITIONED BY (p)")

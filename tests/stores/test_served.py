@@ -53,6 +53,7 @@ def test_the_secret_is_in_no_plan_and_no_setting_of_the_session(spark: SparkSess
     assert secret not in plan(spark, table) + "".join(spark.conf.getAll.values())
 
 
+@pytest.mark.long
 def test_a_file_of_several_parts_is_read_whole(spark: SparkSession, s3: Place) -> None:
     path = f"{s3.url}/large"
     values = spark.range(0, 700_000, 1, 1).selectExpr("id", f"concat('{'x' * 30}', id) AS s")

@@ -78,6 +78,7 @@ def writers(path: str) -> set[str]:
 
 @pytest.mark.parametrize("partitioned", [True, False], ids=["partitioned", "not partitioned"])
 @pytest.mark.parametrize("kind", TABLES)
+@pytest.mark.long
 def test_rows_that_stay_are_what_they_were_whoever_moves_them(
     spark: SparkSession, tmp_path: Path, conf: Callable[[str, str], None], kind: str, partitioned: bool
 ) -> None:

@@ -60,6 +60,7 @@ def test_what_is_new_is_clustered_and_says_so(spark: SparkSession, path: str, wa
     assert listing(path) == before, "one cube and nothing new: there is nothing to do"
 
 
+@pytest.mark.long
 def test_full_cubes_are_left_alone_and_others_grow(
     spark: SparkSession, path: str, conf: Callable[[str, str], None]
 ) -> None:

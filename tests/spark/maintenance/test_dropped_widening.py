@@ -94,6 +94,7 @@ def _types(path: str, name: str) -> str:
     return str([(leaf.physical_type, str(leaf.logical_type)) for leaf in leaves if not leaf.path.startswith("_row-")])
 
 
+@pytest.mark.long
 def test_each_row_keeps_its_id_and_version(spark: SparkSession, path: str, way: str) -> None:
     table = _table(spark, path, **{TRACKED: "true"})
     before = sorted(tuple(row) for row in read(spark, path, rowTracking="true").select("id", *_IDS).collect())

@@ -40,6 +40,7 @@ def test_conditions_on_either_column_read_few_files(
 
 
 @pytest.mark.parametrize("mode", ["none", "id"])
+@pytest.mark.long
 def test_rows_keep_their_ids_and_deleted_ones_stay_away(spark: SparkSession, path: str, way: str, mode: str) -> None:
     properties = {VECTORS: "true", TRACKED: "true", MAPPING: mode}
     sql = "select id, nullif(id % 2, 1) p, nullif(id % 5, 4) v, struct(concat('s', id) s) st from numbers"

@@ -276,6 +276,7 @@ def test_a_stream_finds_the_partition_of_a_remove_that_only_names_its_file(
 
 
 @pytest.mark.parametrize("fields", BARE, ids=["empty", "none", "null"])
+@pytest.mark.long
 def test_changes_lose_against_a_remove_that_only_names_its_file(
     spark: SparkSession, sparse: str, vectors: str, monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any]
 ) -> None:
@@ -330,6 +331,7 @@ def test_an_inline_vector_without_offset_has_none_ever_after(spark: SparkSession
     assert sorted(rows(read(spark, marked))) == peer_rows(marked) == left[1:]
 
 
+@pytest.mark.long
 def test_vectors_are_seen_when_the_table_makes_no_new_ones(spark: SparkSession, marked: str) -> None:
     table = DeltaTable.forPath(spark, marked)
     table.delete("id = 1")

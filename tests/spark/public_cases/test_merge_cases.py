@@ -38,6 +38,7 @@ def source(spark: SparkSession, columns: str, content: Sequence[tuple[Any, ...]]
 
 @pytest.mark.parametrize("content", ["VALUES (1, 100)", "VALUES (1, 100) WHERE false"], ids=["rows", "empty"])
 @pytest.mark.parametrize("condition", ["t.pt = 'p1'", "t.a < 3"])
+@pytest.mark.long
 def test_rows_outside_a_condition_on_the_target_are_not_matched_by_source(
     spark: SparkSession, rows: Rows, vectors: str, condition: str, content: str
 ) -> None:

@@ -183,6 +183,7 @@ def test_an_empty_text_in_a_not_null_partition_column_is_not_folded_away(spark: 
 
 
 @pytest.mark.parametrize("name", ["p", "x%20x", "a.b"])
+@pytest.mark.long
 def test_partition_texts_of_any_kind_come_back(spark: SparkSession, path: str, name: str) -> None:
     content = sorted(enumerate(TEXTS), key=repr)
     frame = spark.createDataFrame(content, f"id INT, `{name}` STRING")

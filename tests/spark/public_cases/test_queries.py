@@ -135,6 +135,7 @@ OF_TEXTS = (
     ("kind", "expression", "moved"),
     [("DATE", "TRUNC(s, 'quarter')", "2023-07-01"), ("STRING", "SUBSTRING(s, 1, 4)", "2023")],
 )
+@pytest.mark.long
 def test_a_generated_partition_of_a_text_goes_by_the_order_of_texts(
     spark: SparkSession, path: str, kind: str, expression: str, moved: str
 ) -> None:

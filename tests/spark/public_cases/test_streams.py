@@ -66,6 +66,7 @@ def test_what_a_planned_batch_needs_and_is_gone_fails_the_query(
     assert query.ids() == [0]
 
 
+@pytest.mark.long
 def test_tracked_schemas_end_with_that_of_a_commit_of_protocol_only(
     spark: SparkSession, path: str, tmp_path: Path
 ) -> None:
@@ -101,6 +102,7 @@ def test_tracked_schemas_end_with_that_of_a_commit_of_protocol_only(
     assert sorted(map(tuple, written.collect()), key=repr) == [(1, 1, 1, None, None), (None, 2, None, 2, 2)]
 
 
+@pytest.mark.long
 def test_rows_of_an_identity_column_are_no_change_of_schema(spark: SparkSession, path: str, tmp_path: Path) -> None:
     spark.sql(f"CREATE TABLE delta.`{path}` (id BIGINT GENERATED ALWAYS AS IDENTITY, v INT) USING delta")
     stream = spark.readStream.format("delta").load(path)

@@ -87,6 +87,7 @@ def test_structs_with_further_fields_go_by_position_as_far_as_the_table_has_them
 
 @pytest.mark.parametrize("transport", ["spark", "arrow"])
 @pytest.mark.parametrize("mode", ["none", "name"])
+@pytest.mark.long
 def test_a_column_with_a_dot_is_not_a_field_of_a_struct(
     spark: SparkSession, rows: Rows, conf: Callable[[str, str], None], mode: str, transport: str
 ) -> None:
@@ -109,6 +110,7 @@ def test_a_column_with_a_dot_is_not_a_field_of_a_struct(
 
 
 @pytest.mark.parametrize("mode", ["none", "name"])
+@pytest.mark.long
 def test_statements_touch_the_field_that_they_name(spark: SparkSession, rows: Rows, mode: str) -> None:
     struct = "STRUCT<`a.foo`: INT, `b.foo`: STRING, a: STRUCT<foo: INT>>"
     columns = f"id INT, data {struct}, `data.a` INT, `größe` INT, `SELECT` INT"

@@ -158,6 +158,7 @@ def test_conditions_leave_out_row_groups_of_files(by_arrow: SparkSession, tmp_pa
     assert sorted(row.id for row in kept) == [*(n for n in range(40, 99) if n not in (42, 50, 60, 61, 77)), 500]
 
 
+@pytest.mark.long
 def test_feeds_and_row_ids_are_those_that_spark_gives(by_arrow: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     properties = {"delta.enableChangeDataFeed": "true", "delta.enableRowTracking": "true"}

@@ -56,6 +56,7 @@ def test_versions_and_times_of_changes_are_those_of_their_commits(spark: SparkSe
     assert set(found) == {1, 2, 3}
 
 
+@pytest.mark.long
 def test_a_range_is_the_sum_of_its_versions(spark: SparkSession) -> None:
     path = TABLES / "cdf-table-with-dv"
     apart = sum((multiset(feed(spark, path, v, v)) for v in range(7)), Counter())
@@ -196,6 +197,7 @@ def test_rows_from_before_a_rename_and_a_wider_type_are_read(spark: SparkSession
 
 
 @pytest.mark.usefixtures("enabled")
+@pytest.mark.long
 def test_files_are_read_by_the_partitions_that_they_were_written_in(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "t"
     write = spark.sql("SELECT 1 AS id, 'a' AS p, 'b' AS q").write.format("delta").partitionBy("p")

@@ -113,6 +113,7 @@ PARTITIONS: dict[str, tuple[str, list[Any]]] = {
 
 
 @pytest.mark.parametrize("case", PARTITIONS)
+@pytest.mark.long
 def test_partition_values_of_each_type_come_from_the_log(spark: SparkSession, tmp_path: Path, case: str) -> None:
     kind, values = PARTITIONS[case]
     path = str(tmp_path / "t")
@@ -250,6 +251,7 @@ def test_vectors_are_loaded_for_the_files_of_a_query(
     assert frame.where("p = 11").count() == 1000
 
 
+@pytest.mark.long
 def test_files_of_one_size_and_time_have_distinct_numbers(spark: SparkSession, deleted: str) -> None:
     expected = sorted(row.id for row in load(spark, deleted).collect())
     files = sorted(Path(deleted).glob("p=*/*.parquet"))
@@ -272,6 +274,7 @@ def test_rows_are_right_with_and_without_adaptive_execution(
     assert frame.select("*").where("id = 107 OR id = 108").count() == 1
 
 
+@pytest.mark.long
 def test_first_rows_are_read_from_the_first_files(
     spark: SparkSession, deleted: str, days: str, listed: list[int], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -298,6 +301,7 @@ def test_first_rows_are_read_from_the_first_files(
     assert frame.where("id > 10").limit(2).count() == 2
 
 
+@pytest.mark.long
 def test_frames_that_nobody_uses_release_their_memory(
     spark: SparkSession, days: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

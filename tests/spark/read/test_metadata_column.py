@@ -58,6 +58,7 @@ def test_frames_find_row_ids_and_hide_them(spark: SparkSession, path: str, vecto
     assert frame.withColumns({"r": F.col("_metadata.row_id")}).columns == ["id", "k", "r"]
     last = frame.orderBy(F.desc("_metadata.row_commit_version")).limit(1)
     assert last.select("id", "_metadata.row_commit_version").collect() == [(4, 2)]
+    assert len({row.row_id for row in frame.limit(3).select("_metadata.row_id").collect()}) == 3
     fields = frame.select("_metadata.*").columns
     assert fields[-2:] == ["row_id", "row_commit_version"]
     assert ("file_path" in fields) == (transport == "spark")

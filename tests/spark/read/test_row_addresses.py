@@ -45,6 +45,7 @@ def test_no_match_is_no_bitmap(located: AddressedRows) -> None:
     assert located.grouped_bitmaps(located.frame.filter("id < 0"), F.lit(1)) == {}
 
 
+@pytest.mark.long
 def test_rows_of_bitmaps_are_found_again_and_left_out(located: AddressedRows) -> None:
     wanted = located.bitmaps(located.frame.filter("id % 7 = 3"))
     chosen, others = located.only(wanted), located.without(wanted)

@@ -37,6 +37,7 @@ def _rows(spark: SparkSession, statement: str) -> list[tuple[Any, ...]]:
 @settings(max_examples=examples(12), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(path=NAMES, key=NAMES, value=NAMES, new=NAMES)
 @example(path="a'b`c\"d e", key="a.b", value="`", new="-- c")
+@pytest.mark.long
 def test_a_table_of_any_name_and_columns_of_any_name(
     spark: SparkSession, path: str, key: str, value: str, new: str
 ) -> None:

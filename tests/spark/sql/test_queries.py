@@ -234,6 +234,7 @@ def test_rows_by_arrow_are_of_the_columns_that_are_named(
     assert spark.sql(text).collect() == expected
 
 
+@pytest.mark.long
 def test_versions_of_rows_by_time_are_those_of_the_method(spark: SparkSession, rows: Rows, db: str) -> None:
     spark.sql(
         "CREATE TABLE h (id INT, v INT) USING delta TBLPROPERTIES "

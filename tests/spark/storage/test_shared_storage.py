@@ -116,6 +116,7 @@ def test_word_of_a_count_that_never_comes_is_not_waited_for_without_end(spark: S
     assert waits
 
 
+@pytest.mark.long
 def test_frames_of_every_shape_are_counted_as_they_are_written(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

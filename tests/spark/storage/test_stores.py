@@ -100,6 +100,7 @@ def test_a_scheme_that_spark_has_no_file_system_for_is_told_where_rows_must_go_b
     assert Snapshot.load(path, storage_options=options).version == 0
 
 
+@pytest.mark.long
 def test_a_clone_on_a_disk_of_a_table_that_spark_does_not_reach_is_read_by_arrow(
     spark: SparkSession, options: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -86,6 +86,7 @@ def test_spark_reads_the_files_of_a_plain_stream_and_says_of_which_table(
 
 @pytest.mark.parametrize("turns", [(DRIVER, BESIDE) * 2, (BESIDE, DRIVER) * 2], ids=["driver", "beside"])
 @pytest.mark.parametrize("limit", [1, 1000])
+@pytest.mark.long
 def test_a_checkpoint_goes_from_one_planner_to_the_other_and_back(
     spark: SparkSession, path: str, tmp_path: Path, turns: tuple[dict[str, str], ...], limit: int
 ) -> None:
@@ -103,6 +104,7 @@ def test_a_checkpoint_goes_from_one_planner_to_the_other_and_back(
 
 
 @pytest.mark.parametrize(("first", "second"), [(DRIVER, BESIDE), (BESIDE, DRIVER), (DRIVER, DRIVER)])
+@pytest.mark.long
 def test_a_batch_that_was_planned_and_not_done_is_done_by_whoever_goes_on(
     spark: SparkSession, path: str, tmp_path: Path, first: dict[str, str], second: dict[str, str]
 ) -> None:
@@ -152,6 +154,7 @@ def test_a_file_that_is_gone_and_was_not_read_ends_the_query_and_is_named(
     assert file.name in told
 
 
+@pytest.mark.long
 def test_a_file_that_was_removed_and_restored_within_a_batch_comes_twice(
     spark: SparkSession, path: str, tmp_path: Path
 ) -> None:
@@ -166,6 +169,7 @@ def test_a_file_that_was_removed_and_restored_within_a_batch_comes_twice(
     assert found == [sorted([*range(10)] * 2)] * 2
 
 
+@pytest.mark.long
 def test_a_file_that_comes_again_with_other_deleted_rows_has_those_that_are_left_each_time(
     spark: SparkSession, path: str, tmp_path: Path
 ) -> None:
@@ -180,6 +184,7 @@ def test_a_file_that_comes_again_with_other_deleted_rows_has_those_that_are_left
     assert found[0] == found[1] == sorted(n for gone in ((), (3,), (3, 5)) for n in range(10) if n not in gone)
 
 
+@pytest.mark.long
 def test_one_frame_is_read_by_several_queries_that_let_go_of_it_at_their_ends(
     spark: SparkSession, path: str, tmp_path: Path, sources: list[driver_source.DriverSource]
 ) -> None:
@@ -256,6 +261,7 @@ def test_available_now_ends_with_what_was_there_when_it_began(spark: SparkSessio
     assert sorted(grown) == list(range(10))
 
 
+@pytest.mark.long
 def test_a_frame_in_two_places_of_a_query_is_read_twice(spark: SparkSession, path: str, tmp_path: Path) -> None:
     _append(spark, path, 0)
     twice: dict[str, Callable[[DataFrame], DataFrame]] = {
@@ -271,6 +277,7 @@ def test_a_frame_in_two_places_of_a_query_is_read_twice(spark: SparkSession, pat
         assert len(_ids(spark, tmp_path / name / "out")) == rows * (2 if name == "united" else 1)
 
 
+@pytest.mark.long
 def test_places_that_a_checkpoint_has_apart_are_not_read_as_one(spark: SparkSession, path: str, tmp_path: Path) -> None:
     _append(spark, path, 0)
     joined = _stream(spark, path, **BESIDE).alias("a").join(_stream(spark, path, **BESIDE).alias("b"), "id")

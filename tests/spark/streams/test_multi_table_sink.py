@@ -223,6 +223,7 @@ def test_a_query_with_a_state_goes_on_behind_a_batch_that_is_skipped(
     assert rows(lake.table("seen").toDF()) == [(0,), (1,), (2,)]
 
 
+@pytest.mark.long
 def test_a_batch_that_others_are_always_in_the_way_of_lands_under_locks(
     spark: SparkSession, source: str, lake: slackwater.Lake, tmp_path: Path
 ) -> None:

@@ -48,6 +48,7 @@ class Query:
 
 
 @pytest.mark.shared
+@pytest.mark.long
 def test_a_renamed_and_a_dropped_column_are_gone_over(spark: SparkSession, path: str, tmp_path: Path) -> None:
     query = Query(spark, path, tmp_path)
     finished(query.start())

@@ -112,6 +112,7 @@ def test_a_stream_carries_on_where_it_stopped_and_takes_no_more_files_than_it_ma
 
 
 @pytest.mark.parametrize("who", ["auto", "arrow"])
+@pytest.mark.long
 def test_each_report_says_how_many_files_and_bytes_the_batches_after_it_read(
     spark: SparkSession, path: str, tmp_path: Path, who: str
 ) -> None:
@@ -135,6 +136,7 @@ def test_each_report_says_how_many_files_and_bytes_the_batches_after_it_read(
 
 
 @pytest.mark.parametrize("mapping", ["none", "name"])
+@pytest.mark.long
 def test_a_stream_of_the_change_feed_reproduces_the_table_at_every_version(
     spark: SparkSession, drained: Callable[..., list[tuple[Any, ...]]], path: str, vectors: str, mapping: str
 ) -> None:
@@ -338,6 +340,7 @@ def test_options_that_cannot_be_are_refused_before_a_query_starts(
     assert not error_class or caught.value.error_class == error_class
 
 
+@pytest.mark.long
 def test_no_row_of_what_a_query_begins_with_is_late_where_its_files_come_in_event_time_order(
     spark: SparkSession, drained: Callable[..., list[tuple[Any, ...]]], path: str
 ) -> None:

@@ -136,6 +136,7 @@ def settings(conf: Conf, policy: str, ansi: str) -> None:
         pytest.param("ANSI", "false", marks=pytest.mark.long),
     ],
 )
+@pytest.mark.long
 def test_values_are_assigned_as_by_update_of_delta_spark(
     spark: SparkSession, conf: Conf, policy: str, ansi: str
 ) -> None:
@@ -162,6 +163,7 @@ def test_delta_spark_merges_by_the_rules_of_its_update(way: str) -> None:
         assert {cell: updated[cell] for cell in merged} == merged
 
 
+@pytest.mark.long
 def test_under_legacy_ansi_casts_refuse_what_would_be_null_or_another_number(spark: SparkSession, conf: Conf) -> None:
     settings(conf, "LEGACY", "true")
     expected = answers("update", "LEGACY", "true")

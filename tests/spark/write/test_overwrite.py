@@ -105,6 +105,7 @@ def test_a_condition_on_rows_leaves_a_feed_of_deletes_and_inserts_only(spark: Sp
     assert len(rows(read(spark, path))) == 7
 
 
+@pytest.mark.long
 def test_the_feed_of_a_partitioned_table_is_right_by_rows_and_by_partitions(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -182,6 +183,7 @@ def test_dynamic_overwrite_works_by_physical_names(spark: SparkSession, tmp_path
     assert rows(read(spark, path)) == [(2, None), (8, "b"), (9, "a")]
 
 
+@pytest.mark.long
 def test_rows_can_be_rearranged_without_a_change_of_data(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "t"
     save(spark.range(0, 6, 1, 3), path, **FEED)

@@ -78,6 +78,7 @@ def test_data_without_rows_replaces_nothing(spark: SparkSession, tmp_path: Path)
     assert replaced(spark, tmp_path / "t", [], replaceUsing="id") == before
 
 
+@pytest.mark.long
 def test_several_columns_must_all_be_equal(spark: SparkSession, tmp_path: Path) -> None:
     save(spark.createDataFrame([(1, 1, "a"), (1, 2, "b")], "id INT, `a,b` INT, v STRING"), tmp_path / "t", **KINDS[2])
     new = [("B", 2, 1)]

@@ -43,6 +43,7 @@ def writers(path: Path) -> set[str]:
 @pytest.mark.parametrize(
     ("way", "other", "writer"), [("Arrow", "spark", "parquet-cpp-arrow"), ("spark", "arrow", "parquet-mr")]
 )
+@pytest.mark.long
 def test_the_option_rows_goes_before_the_setting(
     spark: SparkSession, tmp_path: Path, conf: Any, way: str, other: str, writer: str
 ) -> None:

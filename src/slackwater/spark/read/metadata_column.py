@@ -128,8 +128,13 @@ def with_hidden_metadata(frame: DataFrame, reveal: Callable[[], DataFrame], kind
 
         return call
 
+    own_limit = frame.limit
+
+    def limit(num: int) -> DataFrame:
+        return with_hidden_metadata(own_limit(num), lambda: plain_method(reveal(), "limit")(num), kind)
+
     methods = frame.__dict__.get("_slackwater_methods", {})
-    found = with_methods(frame, {**methods, **{name: method(name) for name in _METHODS if name != "limit"}})
+    found = with_methods(frame, {**methods, **{name: method(name) for name in _METHODS}, "limit": limit})
     found.__dict__.update({key: value for key, value in frame.__dict__.items() if key not in found.__dict__})
     found.__dict__[_REVEAL] = reveal
     return found

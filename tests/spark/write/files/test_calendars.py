@@ -148,6 +148,7 @@ def test_files_of_the_julian_calendar_keep_their_values_when_rewritten(
         assert texts(spark.read.format("delta").load(path)) == expected
 
 
+@pytest.mark.long
 def test_rows_written_and_changed_by_arrow_read_the_same_in_every_rebase_mode(
     spark: SparkSession, path: str, conf: Callable[[str, str], None]
 ) -> None:

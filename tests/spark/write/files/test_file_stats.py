@@ -221,6 +221,7 @@ def test_other_engines_find_the_same_rows_with_our_statistics_as_without_any(
     assert found == expected
 
 
+@pytest.mark.long
 def test_our_own_reader_finds_the_rows_that_spark_finds_in_the_files(
     spark: SparkSession, tables: tuple[Path, Path], files: list[Path]
 ) -> None:
