@@ -194,7 +194,7 @@ def test_an_unclosed_text_literal_is_refused() -> None:
 
 @pytest.mark.parametrize("text", ["nope = 1", "x = 1 AND nope", "nope + 1 = x", "nope IN (SELECT 1)"])
 def test_an_unknown_column_is_refused_naming_those_there_are(text: str) -> None:
-    with pytest.raises(InvalidArgument, match=r"no column nope.*'x', 'i', 's'"):
+    with pytest.raises(InvalidArgument, match=r"no column nope: the columns are x, i, s"):
         _parse(text)
 
 

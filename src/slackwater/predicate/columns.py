@@ -47,11 +47,11 @@ def resolve_column(schema: StructType, names: Sequence[str]) -> ResolvedColumn:
     for depth, name in enumerate(names):
         field = struct.get(name)
         if field is None:
-            parent = f" in {'.'.join(path)}" if path else ""
+            known = f"{'.'.join(path)} has the fields" if path else "the columns are"
             meant = closest(name, struct.names)
             question = "" if meant is None else f". Did you mean {meant}?"
             raise InvalidArgument(
-                f"no column {'.'.join(names)}: there is no {name!r}{parent}, only {list(struct.names)}{question}",
+                f"no column {'.'.join(names)}: {known} {', '.join(struct.names)}{question}",
                 error_class="DELTA_COLUMN_NOT_FOUND_IN_SCHEMA",
             )
         path.append(field.name)

@@ -106,7 +106,7 @@ def test_files_of_a_checkpoint_and_of_later_commits_stand_in_one_list(tmp_path: 
 
 def test_a_column_that_is_not_there_is_one_plain_line() -> None:
     assert error("files", PARTITIONED, "--where", "nope = 1") == (
-        "error: no column nope: there is no 'nope', only ['letter', 'number', 'a_float']"
+        "error: no column nope: the columns are letter, number, a_float"
     )
 
 

@@ -84,11 +84,11 @@ def test_a_path_is_found_whatever_its_case(path: tuple[str, ...], spelled: tuple
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        (("nobody",), r"no column nobody: there is no 'nobody', only \['a', 'list', 'map', 'Case'\]"),
-        (("a", "x"), r"no column a\.x: there is no 'x' in a, only \['b\.c', 'element'\]"),
-        (("list", "x"), r"no column list\.x: .* in list, an array's step is 'element'"),
-        (("map", "x"), r"no column map\.x: .* in map, a map's steps are 'key' and 'value'"),
-        (("Case", "x"), r"no column Case\.x: .* in Case, it is of type long"),
+        (("nobody",), "no column nobody: the columns are a, list, map, Case"),
+        (("a", "x"), r"no column a\.x: a has the fields b\.c, element"),
+        (("list", "x"), r"no column list\.x: list is an array, with the step 'element'"),
+        (("map", "x"), r"no column map\.x: map is a map, with the steps 'key' and 'value'"),
+        (("Case", "x"), r"no column Case\.x: Case has the type long"),
     ],
 )
 def test_a_path_that_leads_nowhere_says_what_there_is(path: tuple[str, ...], message: str) -> None:

@@ -139,23 +139,23 @@ def _changed(data_type: DataType, path: ColumnPath, change: Callable[[DataType],
 
 def _step(data_type: DataType, name: str, spelled: ColumnPath, path: ColumnPath) -> tuple[str, DataType]:
     """Return the spelling and the type of `name` inside `data_type`, one step of `path` after `spelled`."""
-    inside = f" in {format_column_path(spelled)}" if spelled else ""
     if isinstance(data_type, StructType):
         column = data_type.get(name)
         if column is not None:
             return column.name, column.type
-        there = f"only {list(data_type.names)}"
+        known = f"{format_column_path(spelled)} has the fields" if spelled else "the columns are"
+        there = f"{known} {', '.join(data_type.names)}"
     elif isinstance(data_type, ArrayType):
         if name.lower() == "element":
             return "element", data_type.element_type
-        there = "an array's step is 'element'"
+        there = f"{format_column_path(spelled)} is an array, with the step 'element'"
     elif isinstance(data_type, MapType):
         if name.lower() in ("key", "value"):
             return name.lower(), data_type.key_type if name.lower() == "key" else data_type.value_type
-        there = "a map's steps are 'key' and 'value'"
+        there = f"{format_column_path(spelled)} is a map, with the steps 'key' and 'value'"
     else:
-        there = f"it is of type {data_type}"
+        there = f"{format_column_path(spelled)} has the type {data_type}"
     raise InvalidArgument(
-        f"no column {format_column_path(path)}: there is no {name!r}{inside}, {there}",
+        f"no column {format_column_path(path)}: {there}",
         error_class="DELTA_COLUMN_NOT_FOUND_IN_SCHEMA",
     )
