@@ -266,6 +266,31 @@ def test_a_checkpoint_is_of_the_newest_version_that_is_due_and_backfilled() -> N
     assert not [error for result in results for error in result.upkeep_errors]
 
 
+def test_not_every_concurrent_writer_writes_a_checkpoint_that_is_due() -> None:
+    before = table(properties={"delta.checkpointInterval": "8"})
+    done = []
+    for version in range(1, 17):
+        result = _next(before, version - 1, PostCommitHook(checksums=False))
+        done += [(version, each) for each in result.upkeep]
+        # As if the checkpoints were still being written by the others.
+        for name in log_files(result.store):
+            if "checkpoint" in name:
+                result.store.delete([f"_delta_log/{name}"])
+        before = result.snapshot
+    assert done == [(9, "checkpoint 8"), (12, "checkpoint 8"), (13, "checkpoint 8"), (16, "checkpoint 8")]
+
+
+def test_a_checkpoint_of_the_version_before_is_written_without_reading_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = _grow(table(properties={"delta.checkpointInterval": "2"}), 1)[-1].snapshot
+    second = _next(before, 1, PostCommitHook())
+
+    def opened(*_: object) -> None:
+        raise AssertionError("the version is known")
+
+    monkeypatch.setattr(Snapshot, "open", opened)
+    assert _next(second.snapshot, 2, PostCommitHook(checksums=False, cleanup=False)).upkeep == ("checkpoint 2",)
+
+
 @pytest.mark.parametrize("cleanup", [True, False])
 def test_old_versions_are_cleaned_up_behind_a_checkpoint_of_backfilled_commits(tmp_path: Path, cleanup: bool) -> None:
     before = _grow(table(properties={"delta.checkpointInterval": "4"}, path=tmp_path / "t"), 7)[-1].snapshot

@@ -22,6 +22,9 @@ from slackwater.transaction.log_maintenance import checkpoint, checkpoint_interv
 
 T = TypeVar("T")
 
+# Two of this number of commits check for a checkpoint of backfilled commits: the due version, and the one after it. If
+# every commit checked, concurrent writers would write the same checkpoint at the same time.
+_TURNS = 4
 # Maximum number of files whose sizes are summed if the previous version has no checksum.
 _MOST_FILES_COUNTED = 100_000
 # Maximum number of files whose sizes are read to complete a checksum without histograms, by another writer.
@@ -57,7 +60,7 @@ class PostCommitHook:
         if self.checksums and committer.publishes_at_once:
             upkeep.attempt("the version checksum", lambda: _write_checksum(before, after, commit, adds_are_new))
         if self.checkpoints and not committer.publishes_at_once:
-            self._keep_up_with_backfill(upkeep, after, after.version, committer, now_ms)
+            self._keep_up_with_backfill(upkeep, after, after.version, committer, now_ms, before)
         # The property may be invalid: another engine may have written it.
         elif self.checkpoints and upkeep.attempt(
             "the checkpoint", lambda: is_checkpoint_due(after.version, after.properties)
@@ -86,24 +89,30 @@ class PostCommitHook:
         return upkeep.done, upkeep.failed
 
     def _keep_up_with_backfill(
-        self, upkeep: _Upkeep, known: Snapshot, version: int, committer: Committer, now_ms: int
+        self,
+        upkeep: _Upkeep,
+        known: Snapshot,
+        version: int,
+        committer: Committer,
+        now_ms: int,
+        before: Snapshot | None = None,
     ) -> None:
         """Write the checkpoint and the checksum of the newest due version in `_delta_log`, up to `version`.
 
-        Commits are backfilled some time after ratification, so every commit checks for a due checkpoint. The check does
-        not wait for a backfill.
+        Commits are backfilled some time after ratification, so the commits after a due version check for its
+        checkpoint, too. The check does not wait for a backfill. `known` and `before` are known versions.
         Source: managed-commits.md "Maintenance operations on managed-commit tables".
         """
 
         def checkpointed() -> Snapshot | None:
             interval = checkpoint_interval(known.properties)
-            if _has_checkpoint_since(known, version - version % interval):
+            if version % interval % _TURNS > 1 or _has_checkpoint_since(known, version - version % interval):
                 return None
             published = committer.published_version(version)
             due = published - published % interval
             if _has_checkpoint_since(known, due):
                 return None
-            snapshot = known if known.version == due else Snapshot.open(known.table, due)
+            snapshot = _at_version(due, known, before)
             upkeep.done.append(_write_checkpoint(snapshot, now_ms))
             if self.checksums and write_version_checksum(snapshot.store, checksum_of(snapshot)):
                 upkeep.done.append("checksum")
@@ -112,6 +121,15 @@ class PostCommitHook:
         snapshot = upkeep.attempt("the checkpoint", checkpointed)
         if snapshot is not None and self.cleanup:
             upkeep.attempt("the cleanup of the log", lambda: _clean_up(snapshot, now_ms))
+
+
+def _at_version(version: int, known: Snapshot, before: Snapshot | None) -> Snapshot:
+    """Return `version` of the table, from one of the known versions if possible."""
+    if known.version == version:
+        return known
+    if before is not None and before.version == version and before.table.branch is None:
+        return before
+    return known.update(version) if known.version < version else Snapshot.open(known.table, version)
 
 
 def _has_checkpoint_since(known: Snapshot, version: int) -> bool:
