@@ -176,16 +176,23 @@ def test_the_progress_of_a_vacuum_says_when_files_go(
     assert stages == [looking, ("deleting", int(start["numFilesToDelete"])), looking]
 
 
-def test_a_datetime_is_an_instant_or_a_time_of_the_session(spark: SparkSession, path: Path, conf: Setting) -> None:
-    """The session is 9 hours before UTC, this process 5:45: `TZ` of the tests."""
+def test_datetimes_without_a_zone_are_in_the_zone_of_the_machine(
+    spark: SparkSession, path: Path, conf: Setting
+) -> None:
+    """The session is 9 hours before UTC, this process 5:45: `TZ` of the tests. PySpark makes texts of options."""
     table = DeltaTable.forPath(spark, str(path))
     conf("spark.sql.session.timeZone", "Asia/Tokyo")
     moment = Snapshot.load(str(path)).history().timestamp_ms(1)
     instant = dt.datetime.fromtimestamp(moment / 1000, dt.timezone.utc)
-    naive = instant.astimezone(ZoneInfo("Asia/Tokyo")).replace(tzinfo=None)
-    for number, given in enumerate((instant, instant.astimezone(ZoneInfo("Asia/Kathmandu")), naive)):
+    local = instant.astimezone(ZoneInfo("Asia/Kathmandu"))
+    of_session = instant.astimezone(ZoneInfo("Asia/Tokyo")).replace(tzinfo=None)
+    for given in (instant, local, of_session):
         frame = spark.read.format("delta").option("timestampAsOf", cast("Any", given)).load(str(path))
         assert rows(frame) == [(1,), (2,), (3,)], given
+    (found,) = table.history().where("version = 1").collect()
+    assert found.timestamp == local.replace(tzinfo=None)
+    table.delete()
+    for number, given in enumerate((instant, local, found.timestamp, of_session.isoformat())):
         clone = table.cloneAtTimestamp(given, f"{path}-{number}", isShallow=True)
         assert rows(clone.toDF(allowPathsOutsideRoot=True)) == [(1,), (2,), (3,)], given
         table.restoreToTimestamp(given)

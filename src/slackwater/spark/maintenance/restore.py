@@ -16,7 +16,7 @@ from slackwater.maintenance.restore import RestoreResult, restore
 from slackwater.protocol.actions.time_zones import time_zone
 from slackwater.spark.progress.progress import Progress
 from slackwater.spark.session.local_frame import result_frame
-from slackwater.spark.session.settings import SessionSettings, session_zone
+from slackwater.spark.session.settings import SessionSettings, session_zone, with_machine_zone
 
 RESTORE_RESULT = spark_types.StructType(
     [spark_types.StructField(name, spark_types.LongType()) for name in RestoreResult.__dataclass_fields__]
@@ -29,7 +29,7 @@ def restore_table(
 ) -> DataFrame:
     """Run `slackwater.maintenance.restore.restore` with the session's settings. Return a frame with RESTORE_RESULT."""
     settings = SessionSettings.of(spark)
-    moment = None if timestamp is None else to_ms(timestamp, time_zone(session_zone(spark)))
+    moment = None if timestamp is None else to_ms(with_machine_zone(timestamp), time_zone(session_zone(spark)))
     with Progress.of(spark, "RESTORE") as progress, progress.stage("comparing versions"):
         result = restore(
             table,

@@ -255,11 +255,16 @@ def session_instant_ms(spark: SparkSession, timestamp: Instant) -> int:
     the session's zone, like those of `toPandas`. Raises as `slackwater.lake.time_slice.instant_ms`.
     """
     zone = session_zone(spark)
+    return instant_ms(with_machine_zone(timestamp), time_zone(zone), f"the session's zone, {zone}")
+
+
+def with_machine_zone(timestamp: Instant) -> Instant:
+    """Return a datetime without a zone with this machine's zone, like in PySpark, and other values unchanged."""
     if type(timestamp) is dt.datetime and timestamp.tzinfo is None:
-        # A datetime out of the range of this machine's clock is rejected below.
+        # A datetime out of the range of this machine's clock is rejected by the caller.
         with suppress(OverflowError, ValueError, OSError):
-            timestamp = timestamp.astimezone()
-    return instant_ms(timestamp, time_zone(zone), f"the session's zone, {zone}")
+            return timestamp.astimezone()
+    return timestamp
 
 
 def _is_property_default(key: str) -> bool:

@@ -64,8 +64,9 @@ class TableServices:
     def restoreToTimestamp(self, timestamp: str | dt.datetime) -> DataFrame:
         """Restore the table to its state at `timestamp`, in a form of `timestampAsOf`. Return one row, RESTORE_RESULT.
 
-        A datetime or a text without a zone is in the session's time zone. Raises as `restoreToVersion`, and
-        TimestampOutOfRange for a time before the first available version, or after the last one.
+        Without a zone, a text is in the session's zone, and a datetime in this machine's zone, like in PySpark. A time
+        after the last commit means the newest version. Raises as `restoreToVersion`, and TimestampOutOfRange for a time
+        before the first available version.
 
         >>> before = table.history().selectExpr("string(timestamp)").first()[0]
         >>> table.setProperties({"team": "sales"})

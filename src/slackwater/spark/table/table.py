@@ -36,7 +36,7 @@ from slackwater.spark.session.argument_checks import require_timestamp, require_
 from slackwater.spark.session.enabled_sessions import require_running
 from slackwater.spark.session.local_frame import result_frame
 from slackwater.spark.session.reader_options import Options
-from slackwater.spark.session.settings import SessionSettings, session_zone
+from slackwater.spark.session.settings import SessionSettings, session_zone, with_machine_zone
 from slackwater.spark.storage.stores import table_at
 from slackwater.spark.table.alter import TableAlterations
 from slackwater.spark.table.builder import (
@@ -406,8 +406,8 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
     ) -> DeltaTable:
         """Clone the table in its state at `timestamp`, in a form of `timestampAsOf`.
 
-        A datetime or a text without a zone is in the session's time zone. `target`, `isShallow`, `replace`,
-        `properties` as in `clone`. Raises as `cloneAtVersion`, TimestampOutOfRange.
+        Without a zone, a text is in the session's zone, and a datetime in this machine's zone. `target`, `isShallow`,
+        `replace`, `properties` as in `clone`. Raises as `cloneAtVersion`, TimestampOutOfRange.
 
         >>> then = table.history().selectExpr("string(timestamp)").first()[0]
         >>> table.setProperties({"team": "sales"})
@@ -415,7 +415,7 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         {}
         """
         require_timestamp(timestamp)
-        moment = to_ms(timestamp, time_zone(session_zone(self._spark)))
+        moment = to_ms(with_machine_zone(timestamp), time_zone(session_zone(self._spark)))
         return self._cloned(self._snapshot_to_clone(timestamp=moment), target, isShallow, replace, properties)[0]
 
     def checkpoint(self) -> None:
