@@ -147,6 +147,19 @@ def test_spark_takes_the_files_of_a_relation_as_they_are_told(spark: SparkSessio
     assert {row[0] for row in frame.select(F.unix_date(F.to_date("_metadata.file_modification_time"))).collect()} == {1}
 
 
+def test_cached_table_is_loaded_again(spark: SparkSession, tmp_path: Path) -> None:
+    path = write_table(tmp_path / "t", [{"id": [1, 2]}, {"id": [3]}])
+    cached = load(spark, path).cache()
+    try:
+        assert cached.count() == 3
+        again = load(spark, path)
+        assert (again.count(), again.storageLevel.useMemory) == (3, True)
+        DeltaTable.forPath(spark, path).delete("id = 3")
+        assert (cached.count(), load(spark, path).count()) == (3, 2)
+    finally:
+        cached.unpersist()
+
+
 @pytest.mark.classic
 def test_a_filter_of_paths_in_the_hadoop_configuration_leaves_no_file_out(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

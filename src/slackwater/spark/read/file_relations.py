@@ -22,7 +22,7 @@ from slackwater.spark.hadoop.prelisted_relation import KnownFile, relation_over
 from slackwater.spark.hadoop.store import HadoopStore
 from slackwater.spark.session.classic_connect import is_connect
 from slackwater.spark.session.enabled_sessions import is_within_statement
-from slackwater.spark.session.frames import frame_of_relation, listed_urls, read_paths, relation_of
+from slackwater.spark.session.frames import frame_of_relation, listed_urls, read_paths, relation_of, uncached_reader
 from slackwater.spark.session.spark_errors import is_missing_path
 from slackwater.spark.session.temporary_settings import listing_on_driver
 from slackwater.spark.storage.locations import DataLocations
@@ -74,6 +74,9 @@ def read_files(
         if known:
             frame = frame_of_relation(spark, relation_over(spark, relation_of(frame), known))
         listed = listed_urls(frame)
+        if not listed and is_connect(spark):
+            # Spark plans an equal cached frame instead, which has no files.
+            listed = listed_urls(read_paths(spark, uncached_reader(reader), asked))
     require_content(locations, paths)
     _require_same(locations, paths, listed)
     return frame

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import re
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -20,6 +22,7 @@ ArrowFunction: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Reco
 
 _PATHS_ONE_BY_ONE = 16
 _PLAN = "_slackwater_plan"
+_UNCACHED = "slackwaterUncached"
 _ATTRIBUTE_ID = re.compile(r"#(\d+)L?\Z")
 
 
@@ -228,6 +231,14 @@ def listed_urls(frame: DataFrame) -> list[str]:
     # array.
     join = java_class(frame.sparkSession, "org.apache.hadoop.util.StringUtils").join
     return str(join("\0", listing.inputFiles())).split("\0")
+
+
+def uncached_reader(reader: DataFrameReader) -> DataFrameReader:
+    """Return a copy of a reader of Connect. Spark considers its frames different from every cached frame."""
+    found = copy.copy(reader)
+    # Copied, because the frames of a reader share its options.
+    found._options = {**reader._options, _UNCACHED: uuid.uuid4().hex}  # type: ignore[attr-defined]
+    return found
 
 
 def frame_of_writer(writer: Any) -> DataFrame:
