@@ -75,6 +75,10 @@ class DeltaSpark:
         """Do the task of that name of `tests/people/tasks.py`, with a table at `path`."""
         self._ask(call="task", name=task, path=path)
 
+    def do_in_a_month(self, task: str, folder: str) -> None:
+        """Do the task of that name of `tests/spark/monthly/tasks.py` in an empty folder."""
+        self._ask(call="month", name=task, folder=folder)
+
     def history(self, path: str) -> list[dict[str, Any]]:
         """DESCRIBE HISTORY, newest first; times in UTC."""
         rows: list[dict[str, Any]] = self.sql(f"DESCRIBE HISTORY delta.`{path}`").rows.to_pylist()

@@ -119,6 +119,20 @@ def _task(session: SparkSession, name: str, path: str) -> dict[str, str]:
     return {}
 
 
+def _month(session: SparkSession, name: str, folder: str) -> dict[str, str]:
+    """Do a task of a month, by its lines with delta-spark, in an empty folder."""
+    from delta.tables import DeltaTable
+
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+    from tests.spark.monthly.task import carry_out
+    from tests.spark.monthly.tasks import TASKS
+
+    number, task = next((number, each) for number, each in enumerate(TASKS) if each.name == name)
+    if not carry_out(task, task.lines_of_delta_spark, f"month_{number}", session, Path(folder), DeltaTable):
+        raise AssertionError(f"{name}: {task.holds}")
+    return {}
+
+
 def _forget(session: SparkSession) -> dict[str, str]:
     """What it knows of any table is read anew, as a process just started would."""
     jvm: Any = session._jvm
@@ -149,6 +163,7 @@ _CALLS: dict[str, Callable[..., dict[str, str]]] = {
     "stream": _stream,
     "stream_table": _stream_table,
     "task": _task,
+    "month": _month,
     "write": _write,
 }
 

@@ -1,6 +1,7 @@
 """What people do in a week, by the lines that they know from delta-spark; docs/what-people-do.md says so of each.
 
-That delta-spark does the same by the same lines is held by tests/interop/test_tasks.py.
+That delta-spark does the same by the same lines is held by tests/interop/test_tasks.py. The tasks of a month run in
+tests/spark/test_monthly_tasks.py.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ pytest.importorskip("pyspark")
 from slackwater import DeltaTable
 from tests.people import test_mistakes_of_changes, test_mistakes_of_reads, test_mistakes_of_writes
 from tests.people.tasks import TASKS, Task, carry_out
+from tests.spark.monthly.task import SAME
+from tests.spark.monthly.task import Task as MonthlyTask
+from tests.spark.monthly.tasks import TASKS as MONTHLY_TASKS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,6 +29,14 @@ INTRODUCTION = """\
 
 This page lists common tasks, written for delta-spark. A test runs each task with Slackwater and checks its result.
 Another test runs the same lines with delta-spark. The column *lines* is the number of lines of code.
+
+| task | lines | by delta-spark |
+|-|-|-|
+"""
+OF_A_MONTH = """
+## What people do in the first month
+
+These tasks take more steps, with Slackwater and with delta-spark 4.4. Tests run them in both.
 
 | task | lines | by delta-spark |
 |-|-|-|
@@ -46,7 +58,15 @@ MODULES = (test_mistakes_of_reads, test_mistakes_of_writes, test_mistakes_of_cha
 def page() -> str:
     """The page that belongs to `TASKS`; `PAGE.write_text(page())` makes it."""
     theirs = [mistake.name for module in MODULES for mistake in module.MISTAKES if mistake.of_spark]
-    return INTRODUCTION + "".join(map(_row, TASKS)) + MISTAKES + "".join(f"- {name}\n" for name in theirs)
+    monthly = (f"| {task.name} | {task.count} | {_lines_of_delta_spark(task)} |\n" for task in MONTHLY_TASKS)
+    parts = INTRODUCTION, *map(_row, TASKS), OF_A_MONTH, *monthly, MISTAKES, *(f"- {name}\n" for name in theirs)
+    return "".join(parts)
+
+
+def _lines_of_delta_spark(task: MonthlyTask) -> str:
+    if task.theirs == SAME:
+        return "the same"
+    return "not possible" if task.their_count is None else f"{task.their_count}, other lines"
 
 
 def _row(task: Task) -> str:
