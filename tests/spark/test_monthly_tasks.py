@@ -26,9 +26,10 @@ def test_at_least_59_of_61_tasks_have_no_more_lines_than_with_delta_spark() -> N
     assert len(TASKS) - len(longer) >= 59, longer
 
 
-# Marked for both modes: of other tests, the short run through Connect has one of ten.
+# All of them run in classic mode; through Connect, with --all or --long.
 @pytest.mark.spark
 @pytest.mark.modes
+@pytest.mark.shared
 @pytest.mark.usefixtures("enabled")
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
 def test_task_of_a_month(spark: SparkSession, tmp_path: Path, task: Task) -> None:
