@@ -80,8 +80,8 @@ TASKS = [
     Task(
         "remove exact duplicates by their row ids",
         """
-        numbered = spark.read.format("delta").option("rowTracking", "true").load(path)
-        kept = numbered.groupBy("id").agg(F.min("_row_id").alias("row")).alias("k")
+        numbered = spark.read.format("delta").load(path).select("id", "_metadata.row_id")
+        kept = numbered.groupBy("id").agg(F.min("row_id").alias("row")).alias("k")
         merge = DeltaTable.forPath(spark, path).alias("t").merge(kept, "t.id = k.id AND t._metadata.row_id > k.row")
         merge.whenMatchedDelete().execute()
         """,
