@@ -6,7 +6,9 @@ standard output, `ok NAME SECONDS` or `FAILED NAME` and why; exit code 1 where o
 
 from __future__ import annotations
 
+import json
 import os
+import socket
 import sys
 import time
 import traceback
@@ -15,6 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import slackwater
+
+# Most seconds of one query, on a machine with other work.
+MOST_S = 240
 
 
 def session(mode: str) -> Any:
@@ -25,12 +30,25 @@ def session(mode: str) -> Any:
     os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     builder = SparkSession.builder
     if mode == "connect":
+        _take_free_port()
         builder = builder.remote("local[2]")
     else:
         builder = builder.master("local[2]").config("spark.ui.enabled", "false")
         builder = builder.config("spark.ui.showConsoleProgress", "false")
     builder = builder.config("spark.sql.session.timeZone", "UTC").config("spark.sql.shuffle.partitions", "2")
     return builder.getOrCreate()
+
+
+def _take_free_port() -> None:
+    """Let PySpark start its Connect server on a free port, because another run may use the default port."""
+    from pyspark.sql.connect.client import DefaultChannelBuilder
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = int(free.getsockname()[1])
+    DefaultChannelBuilder.default_port = staticmethod(lambda: port)  # type: ignore[method-assign]
+    settings = {"spark.connect.grpc.binding.port": str(port)}
+    os.environ |= {"PYSPARK_REMOTE_INIT_CONF_LEN": "1", "PYSPARK_REMOTE_INIT_CONF_0": json.dumps(settings)}
 
 
 class Steps:
@@ -40,6 +58,7 @@ class Steps:
         self._spark = spark
         self._root = root
         self._path = str(root / "orders")
+        self._query: Any = None
 
     def all(self) -> list[Callable[[], None]]:
         """The steps, in order."""
@@ -242,15 +261,25 @@ class Steps:
             kind = None
         assert kind is slackwater.errors.TableNotFound, kind
 
+    def last_query(self) -> str:
+        """Describe the last streaming query, to explain a failed step."""
+        if self._query is None:
+            return "no query was started"
+        try:
+            return f"the last query: {self._query.status}, {[str(each) for each in self._query.recentProgress]}"
+        except Exception as error:  # noqa: BLE001  (the step's own error is shown)
+            return f"the last query: {type(error).__name__}: {error}"
+
     def _drain(self, writer: Any, name: str) -> None:
         writer = writer.option("checkpointLocation", str(self._root / f"at {name}")).trigger(availableNow=True)
         self._end(writer.start(str(self._root / name)))
 
     def _end(self, query: Any) -> None:
-        query.awaitTermination(120)
+        self._query = query
+        has_ended = query.awaitTermination(MOST_S)
         if query.exception() is not None:
             raise query.exception()
-        assert not query.isActive, "the query does not end"
+        assert has_ended, f"the query does not end within {MOST_S} s"
 
 
 def run(mode: str, root: Path) -> int:
@@ -258,7 +287,8 @@ def run(mode: str, root: Path) -> int:
     spark = session(mode)
     slackwater.enable(spark)
     failed = 0
-    for step in Steps(spark, root).all():
+    steps = Steps(spark, root)
+    for step in steps.all():
         start = time.monotonic()
         try:
             step()
@@ -266,6 +296,7 @@ def run(mode: str, root: Path) -> int:
             failed += 1
             traceback.print_exc()
             print(f"FAILED {step.__name__}: {type(error).__name__}: {str(error)[:2000]}", flush=True)  # noqa: T201
+            print(steps.last_query()[:4000], flush=True)  # noqa: T201
         else:
             print(f"ok {step.__name__} {time.monotonic() - start:.1f}", flush=True)  # noqa: T201
     spark.stop()
