@@ -26,11 +26,22 @@ SOURCES = ROOT / "src" / "slackwater"
 _BESIDE = ("pyproject.toml", "hatch_build.py", "README.md", "CHANGELOG.md", "LICENSE", ".gitignore")
 
 
-def built(project: Path, into: Path) -> dict[str, Path]:
-    """The wheel and the sdist of the project, by their kind."""
-    build = [sys.executable, "-m", "hatchling", "build", "--directory", str(into)]
-    environment = {**os.environ, "SOURCE_DATE_EPOCH": "1767225600"}
-    subprocess.run(build, cwd=project, check=True, capture_output=True, env=environment)
+# hatchling, in a process with another clock.
+_BUILD = """
+import runpy, sys, time
+offset_s, real = float(sys.argv.pop(1)), time.time
+time.time = lambda: real() + offset_s
+runpy.run_module("hatchling", run_name="__main__", alter_sys=True)
+"""
+
+
+def built(
+    project: Path, into: Path, *, clock_offset_s: float = 0, umask: int = 0o022, zone: str = "UTC"
+) -> dict[str, Path]:
+    """The wheel and the sdist of the project, by their kind. No variable sets their time."""
+    build = [sys.executable, "-c", _BUILD, str(clock_offset_s), "build", "--directory", str(into)]
+    environment = {name: value for name, value in os.environ.items() if name != "SOURCE_DATE_EPOCH"} | {"TZ": zone}
+    subprocess.run(build, cwd=project, check=True, capture_output=True, env=environment, umask=umask)
     return {"sdist" if path.suffix == ".gz" else "wheel": path for path in into.iterdir()}
 
 
@@ -77,7 +88,8 @@ def test_the_same_sources_make_the_same_bytes_wherever_and_whenever(here: dict[s
         shutil.copyfile(ROOT / name, project / name)
     for path in project.rglob("*"):
         os.utime(path, (1_000_000_000, 1_000_000_000))
-    there = built(project, tmp_path / "out")
+        path.chmod(0o700 if path.is_dir() else 0o600)
+    there = built(project, tmp_path / "out", clock_offset_s=-1e8, umask=0o077, zone="Pacific/Kiritimati")
     hashes = [{kind: hashlib.sha256(p.read_bytes()).hexdigest() for kind, p in each.items()} for each in (here, there)]
     assert hashes[0] == hashes[1]
 
