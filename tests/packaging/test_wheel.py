@@ -97,8 +97,6 @@ def test_the_same_sources_make_the_same_bytes_wherever_and_whenever(here: dict[s
 def test_the_version_is_said_in_one_place(here: dict[str, Path], metadata: email.message.Message) -> None:
     assert metadata["Version"] == slackwater.__version__
     assert here["wheel"].name.startswith(f"slackwater-{slackwater.__version__}-py3-none-any")
-    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert f"## {slackwater.__version__}" in changes
     said = subprocess.run(
         ["git", "grep", "-lF", f'"{slackwater.__version__}"', "--", "src", "pyproject.toml"],
         cwd=ROOT,
