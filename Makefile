@@ -20,7 +20,7 @@ ON_CLUSTER = tests/cluster tests/stores tests/spark/lake $(addprefix tests/spark
 	history/test_system_time.py table/test_checkpoints.py $(addprefix dml/,merge/test_merge.py test_assignments.py \
 	test_moved_rows.py test_delete.py test_update.py test_change_feed_of_dml.py test_concurrent_dml.py))
 
-.PHONY: demo docs test test-long classes test-kernel test-classic test-connect interop stores cluster bench-smoke browser wheel-smoke people check bench environment clean help fix
+.PHONY: demo docs test test-long classes test-kernel test-classic test-connect interop stores cluster bench-smoke browser wheel-smoke sbom people check bench environment clean help fix
 
 help:  ## print each target with its purpose
 	@grep -hE '^[a-z-]+:.*  ## ' Makefile | sed -E 's/:.*  ## /\t/' | sort | awk -F'\t' '{printf "%-14s %s\n", $$1, $$2}'
@@ -90,7 +90,11 @@ cluster: environment  ## Spark as several processes
 
 # The wheel in new environments: Pythons from 3.10, PySpark 4.0 to the newest, both modes; SMOKE="--pyspark 4.0" is less.
 wheel-smoke: environment  ## the wheel on each Python and PySpark
-	$(BIN)/python tools/wheel_smoke.py $(SMOKE)
+	$(BIN)/python -m tools.wheel_smoke $(SMOKE)
+
+# CycloneDX as JSON, in dist/: what the wheel and its extras install, with the versions of constraints.txt.
+sbom: environment  ## write the software bill of materials of the release
+	$(BIN)/python -m tools.sbom
 
 # The wheel in one new environment, and every page in a new process in an empty folder; PEOPLE="--page docs/start.md".
 people: environment  ## README, start and every guide as a reader pastes them
