@@ -1,15 +1,17 @@
 """Build the wheel, install it into new environments and run a user's first lines there; `make wheel-smoke`.
 
-    python tools/wheel_smoke.py [--python PATH ...] [--pyspark VERSION ...] [--mode classic|connect|plain ...]
+    python -m tools.wheel_smoke [--python PATH ...] [--pyspark VERSION ...] [--mode classic|connect|plain ...]
 
-By default every Python from 3.10 to 3.14 that is found here, each with its newest PySpark, and 3.11, or the oldest of
-them, with every minor release of PySpark since 4.0; in both modes, and without Spark. A table at the end says what
-passed; exit code 1 where something did not.
+The default is every Python from 3.10 to 3.14 on this machine, each with its newest PySpark. Python 3.11, or the oldest
+one, also runs every minor release of PySpark since 4.0. Each combination runs in both modes, and without Spark. The
+results go into tests/packaging/versions.json, and from there into the table of docs/guides/versions.md. The exit code
+is 1 if a combination failed.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
 import itertools
 import os
 import shutil
@@ -20,10 +22,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from tools import version_table
+from tools.version_table import FAILED, NOT_AVAILABLE, PASSED, PYSPARKS, PYTHONS, Run
+
 ROOT = Path(__file__).resolve().parents[1]
 LINES = ROOT / "tests" / "packaging"
-MINORS = ("4.0", "4.1", "4.2", "4.3")
-PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 # One Python for every PySpark, and one PySpark for every Python.
 COMMON_PYTHON = "3.11"
 NEWEST = ""
@@ -34,19 +37,22 @@ PROGRAMS = {
 }
 
 
+class NoRelease(Exception):
+    """pip found no release of the requested PySpark for this Python."""
+
+
+def printed(python: str, line: str) -> str:
+    """Return the output of a line of Python."""
+    done = subprocess.run([python, "-c", line], capture_output=True, text=True, check=True, cwd="/")
+    return done.stdout.strip()
+
+
 def version_of(python: str) -> str | None:
-    """The `major.minor` of an interpreter, None where it does not run."""
+    """Return the `major.minor` of an interpreter, or None if it does not run."""
     try:
-        said = subprocess.run(
-            [python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"],
-            capture_output=True,
-            text=True,
-            check=True,
-            cwd="/",
-        )
+        return printed(python, "import sys; print('%d.%d' % sys.version_info[:2])")
     except (OSError, subprocess.CalledProcessError):
         return None
-    return said.stdout.strip()
 
 
 def found_pythons() -> dict[str, str]:
@@ -80,7 +86,7 @@ def combinations(options: argparse.Namespace) -> Iterator[tuple[str, str, str | 
         if mode == "plain":
             yield path, version, None, mode
             continue
-        for spark in options.pyspark or (MINORS if version == common else (NEWEST,)):
+        for spark in options.pyspark or (PYSPARKS if version == common else (NEWEST,)):
             yield path, version, spark, mode
 
 
@@ -88,23 +94,25 @@ def environment(python: str, wheel: Path, extra: str, spark: str | None, at: Pat
     """A new virtual environment with the wheel and what its extra brings; its interpreter."""
     subprocess.run([python, "-m", "venv", str(at)], check=True)
     pip = [str(at / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    # PySpark is a source archive: pip builds its wheel once for all environments.
+    pip.append("--use-pep517")
     wanted = ["%s @ %s" % (extra, wheel.as_uri())]
     if spark:
         # A minor release is its newest patch.
         wanted.append("pyspark==%s%s" % (spark, ".*" if spark.count(".") == 1 else ""))
-    subprocess.run([*pip, *wanted], check=True)
+    done = subprocess.run([*pip, *wanted], capture_output=True, text=True)
+    # Without an index, pip finds no version at all.
+    if "No matching distribution found for pyspark" in done.stderr and "(from versions: none)" not in done.stderr:
+        raise NoRelease
+    sys.stderr.write(done.stderr)
+    done.check_returncode()
     return pip[0]
 
 
 def megabytes(python: str) -> int:
     """The size of the environment's packages."""
-    said = subprocess.run(
-        [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    du = subprocess.run(["du", "-sm", said.stdout.strip()], check=True, capture_output=True, text=True)
+    packages = printed(python, "import sysconfig; print(sysconfig.get_path('purelib'))")
+    du = subprocess.run(["du", "-sm", packages], check=True, capture_output=True, text=True)
     return int(du.stdout.split()[0])
 
 
@@ -118,6 +126,36 @@ def tried(python: str, program: str, mode: str, place: Path) -> tuple[bool, str]
     except subprocess.TimeoutExpired as late:
         return False, "no end after %d s" % late.timeout
     return done.returncode == 0, done.stdout if done.returncode == 0 else done.stdout + done.stderr[-4000:]
+
+
+def smoke(python: str, wheel: Path, spark: str | None, mode: str, at: Path, place: Path) -> tuple[str, int, str]:
+    """Try one combination and record it; its result, the size of its environment in MB and its output.
+
+    A failed installation is not recorded, because its usual cause is the network.
+    """
+    extra, program = PROGRAMS[mode]
+    try:
+        inside = environment(python, wheel, extra, spark, at)
+        size = megabytes(inside)
+    except NoRelease:
+        if spark:
+            record(python, spark, mode, NOT_AVAILABLE)
+        return NOT_AVAILABLE, 0, "no release of PySpark %s for this Python" % (spark or "")
+    except subprocess.CalledProcessError as error:
+        return FAILED, 0, "the environment could not be made: %s" % error
+    passed, said = tried(inside, program, mode, place)
+    result = PASSED if passed else FAILED
+    installed = None if spark is None else printed(inside, "import pyspark; print(pyspark.__version__)")
+    record(python, installed, mode, result)
+    return result, size, said
+
+
+def record(python: str, pyspark: str | None, mode: str, result: str) -> None:
+    """Record the result of a run of today, and write the page."""
+    exact = printed(python, "import platform; print(platform.python_version())")
+    today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+    version_table.record_run(Run(exact, pyspark, mode, today, result))
+    version_table.write_page()
 
 
 def main() -> int:
@@ -141,19 +179,14 @@ def main() -> int:
             at, place = work / ("env-%d" % number), work / ("place-%d" % number)
             place.mkdir()
             begun = time.monotonic()
-            try:
-                inside = environment(python, wheel, PROGRAMS[mode][0], spark, at)
-                size = megabytes(inside)
-                passed, said = tried(inside, PROGRAMS[mode][1], mode, place)
-            except subprocess.CalledProcessError as error:
-                size, passed, said = 0, False, "the environment could not be made: %s" % error
+            result, size, said = smoke(python, wheel, spark, mode, at, place)
             print(said, flush=True)
-            results.append((passed, "%s, %s: %d MB, %.0f s" % (name, mode, size, time.monotonic() - begun)))
+            results.append((result, "%s, %s: %d MB, %.0f s" % (name, mode, size, time.monotonic() - begun)))
             shutil.rmtree(at, ignore_errors=True)
             shutil.rmtree(place, ignore_errors=True)
-    for passed, line in results:
-        print("%s  %s" % ("ok    " if passed else "FAILED", line))
-    return 0 if results and all(passed for passed, _ in results) else 1
+    for result, line in results:
+        print("%-13s  %s" % (result, line))
+    return 0 if results and all(result != FAILED for result, _ in results) else 1
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Pages made of other texts: parameters as tables, the changelog, the methods of DeltaTable by task, the versions."""
+"""Pages made of other texts: parameters as tables, the changelog, the methods of DeltaTable by task."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 import pytest
-from tools import wheel_smoke
 from tools.parameters import with_parameters
 from tools.site import changelog
 
@@ -63,17 +62,3 @@ def test_every_method_of_a_delta_table_is_in_one_group() -> None:
     methods = sorted(name for name in dir(slackwater.DeltaTable) if not name.startswith("_"))
     assert sorted(re.findall(r"^::: slackwater\.DeltaTable\.(\w+)$", page, re.MULTILINE)) == methods
     assert sorted(re.findall(r"\]\[slackwater\.DeltaTable\.(\w+)\]", page)) == methods
-
-
-def test_the_supported_versions_are_those_of_the_smoke_test_and_of_the_package() -> None:
-    page = (ROOT / "docs/guides/versions.md").read_text(encoding="utf-8")
-    assert f"| Python | {', '.join(wheel_smoke.PYTHONS)} |" in page
-    assert f"| PySpark | {', '.join(wheel_smoke.MINORS)}; " in page
-    metadata = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    assert re.findall(r"Python :: (3\.\d+)", metadata) == list(wheel_smoke.PYTHONS)
-    results = (ROOT / "docs/guides/install.md").read_text(encoding="utf-8")
-    tried = re.findall(r"^\| (3\.\d+) \| ([\d., ]+) \| yes \| yes \| yes \|$", results, re.MULTILINE)
-    assert [python for python, _ in tried] == list(wheel_smoke.PYTHONS)
-    assert {version.rpartition(".")[0] for _, versions in tried for version in versions.split(", ")} == set(
-        wheel_smoke.MINORS
-    )
