@@ -228,6 +228,7 @@ def test_delta_spark_reads_columns_that_were_widened_and_has_the_same_history_of
 
 
 @pytest.mark.parametrize("feature", ["typeWidening", "typeWidening-preview"])
+@pytest.mark.long
 def test_delta_spark_reads_a_table_whose_type_widening_was_dropped(
     ours: SparkSession, delta_spark: DeltaSpark, tmp_path: Path, feature: str
 ) -> None:

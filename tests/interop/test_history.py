@@ -89,6 +89,7 @@ ON_PURPOSE = {
 }
 
 
+@pytest.mark.long
 def test_history_tells_of_operations_what_delta_spark_tells(
     ours: SparkSession, delta_spark: DeltaSpark, tmp_path: Path
 ) -> None:

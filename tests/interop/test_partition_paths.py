@@ -24,6 +24,7 @@ FRAGMENTS = (
 
 
 @pytest.mark.parametrize("options", [{}, {"versionAsOf": "1"}, {"versionAsOf": "0"}], ids=str)
+@pytest.mark.long
 def test_both_read_and_refuse_the_same_partition_directories(
     ours: SparkSession, delta_spark: DeltaSpark, tmp_path: Path, options: dict[str, str]
 ) -> None:

@@ -43,6 +43,7 @@ SETTINGS = (
     ],
     ids=str,
 )
+@pytest.mark.long
 def test_both_replace_the_same_rows_or_refuse(
     ours: SparkSession, delta_spark: DeltaSpark, tmp_path: Path, options: dict[str, str], vectors: str
 ) -> None:

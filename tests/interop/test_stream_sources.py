@@ -66,6 +66,7 @@ def test_a_query_on_a_table_goes_on_with_the_other_engine(
     [pytest.param({}, id="snapshot"), pytest.param({"startingVersion": "0"}, id="commits", marks=pytest.mark.long)],
 )
 @pytest.mark.parametrize(("first", "second"), [("delta-spark", "ours"), ("ours", "delta-spark")])
+@pytest.mark.long
 def test_a_checkpoint_amid_a_version_is_read_alike(
     ours: SparkSession, delta_spark: DeltaSpark, tmp_path: Path, first: str, second: str, start: dict[str, str]
 ) -> None:
@@ -87,6 +88,7 @@ def test_a_checkpoint_amid_a_version_is_read_alike(
 
 
 @pytest.mark.parametrize("first", FIRST)
+@pytest.mark.long
 def test_a_change_feed_is_followed_in_turns(
     ours: SparkSession, delta_spark: DeltaSpark, tmp_path: Path, first: str
 ) -> None:
