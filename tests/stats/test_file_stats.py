@@ -453,8 +453,8 @@ def test_named_columns_go_before_their_number() -> None:
     ("text", "message"),
     [
         ("nope", "'nope'"),
-        ("a.x", "'x'"),
-        ("odd.name", "'odd'"),
+        ("a.x", "no column a.x: a has the type long"),
+        ("odd.name", "no column odd.name: the columns are "),
         ("p", "p is a partition column"),
         ("l.element", "not a column"),
         ("l", "array"),
