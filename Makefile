@@ -1,4 +1,4 @@
-# Two commands on a fresh machine: `make demo` and `make test`. Python 3.10+, Java 17+.
+# Two commands on a fresh machine: `make demo` and `make test`. Python 3.11+, Java 17+.
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
