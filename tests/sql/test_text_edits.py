@@ -38,6 +38,15 @@ def edited(text: str, hides: Callable[[str], bool] = lambda _: True) -> str:
             "SELECT * FROM (SELECT DISTINCT * FROM t) WHERE a IN (SELECT * FROM u)",
             "SELECT * FROM (SELECT DISTINCT * EXCEPT (`t`.`m`) FROM t) WHERE a IN (SELECT * EXCEPT (`u`.`m`) FROM u)",
         ),
+        ("SELECT * FROM (t)", "SELECT * EXCEPT (`t`.`m`) FROM (t)"),
+        ("SELECT * FROM (t x JOIN u)", "SELECT * EXCEPT (`x`.`m`, `u`.`m`) FROM (t x JOIN u)"),
+        ("SELECT u.* FROM t JOIN (u, (v))", "SELECT u.* EXCEPT (`u`.`m`) FROM t JOIN (u, (v))"),
+        ("SELECT * FROM (t CROSS JOIN u) x", "SELECT * EXCEPT (`x`.`m`) FROM (t CROSS JOIN u) x"),
+        ("SELECT * FROM t SEMI JOIN u ON true", "SELECT * EXCEPT (`t`.`m`) FROM t SEMI JOIN u ON true"),
+        (
+            "SELECT * FROM t LEFT ANTI JOIN (u, v) JOIN w",
+            "SELECT * EXCEPT (`t`.`m`, `w`.`m`) FROM t LEFT ANTI JOIN (u, v) JOIN w",
+        ),
         (
             "SELECT * FROM t UNION ALL SELECT * FROM u",
             "SELECT * EXCEPT (`t`.`m`) FROM t UNION ALL SELECT * EXCEPT (`u`.`m`) FROM u",
@@ -78,9 +87,19 @@ def test_statements_that_use_all_columns_in_another_way_are_refused(text: str, u
         ("SELECT t.m.a FROM t", True),
         ("SELECT u.m.a FROM t JOIN u ON true", False),
         ("SELECT 'm' FROM t", False),
+        ("SELECT struct(*) AS m FROM t", False),
+        ("SELECT a FROM t AS m", False),
     ],
 )
 def test_a_relation_whose_column_may_be_named_is_found(text: str, expected: bool) -> None:
     tokens = tokens_of(text)
     assert tokens is not None
     assert reads_column(tokens, "m", blocks_of(text, tokens)[0].relations[0]) is expected
+
+
+def test_names_without_qualifier_are_those_of_a_real_column() -> None:
+    text = "SELECT m.a, u.m FROM t JOIN u"
+    tokens = tokens_of(text)
+    assert tokens is not None
+    relations = blocks_of(text, tokens)[0].relations
+    assert [reads_column(tokens, "m", each, is_taken=True) for each in relations] == [False, True]

@@ -54,6 +54,7 @@ class Relation:
 
     `alias_at` is the offset for a missing alias, if the relation `takes_alias`. `arguments` belong to a table function
     `f(…)`, and `end` is then the offset after them. For `IDENTIFIER('a.b')`, `parts` are the parts of the inner name.
+    `is_semi` after SEMI JOIN or ANTI JOIN, because `*` does not include its columns.
     """
 
     parts: tuple[str, ...]
@@ -65,6 +66,7 @@ class Relation:
     arguments: tuple[str, ...] | None = None
     is_nullable: bool = False
     takes_alias: bool = True
+    is_semi: bool = False
 
     @property
     def shown(self) -> str:
@@ -77,9 +79,10 @@ class Block:
     """A SELECT: its relations in order, and its WHERE. `others` is the number of relations without a table name.
 
     `is_plain` if nothing in the block changes rows or columns of a table before WHERE. `derived` are the sub-queries
-    and common tables among the others. `stars` are the token indexes of `*` and `t.*` in its list of columns. If
-    exactly one derived relation reads this block, `query` are the token indexes of this block, and `user` is the
-    reading block with the index in its `derived`.
+    and common tables among the others. `stars` are the token indexes of `*` and `t.*` in its list of columns. `nested`
+    are the blocks of joins in parentheses among the others, with their aliases. If exactly one derived relation reads
+    this block, `query` are the token indexes of this block, and `user` is the reading block with the index in its
+    `derived`.
     """
 
     relations: list[Relation] = field(default_factory=list)
@@ -89,6 +92,7 @@ class Block:
     derived: list[Relation] = field(default_factory=list)
     query: tuple[int, int] = (0, 0)
     stars: list[int] = field(default_factory=list)
+    nested: list[tuple[Block, str | None]] = field(default_factory=list)
     user: tuple[Block, int] | None = field(default=None, compare=False, repr=False)
 
 
@@ -127,6 +131,8 @@ class _Query:
     in_from: bool = False
     expects: bool = False
     nullable: bool = False
+    # After SEMI JOIN or ANTI JOIN.
+    is_semi: bool = False
     # After the first word of the query.
     is_open: bool = False
     cases: int = 0
@@ -183,8 +189,13 @@ class _Reader:
             if is_behind_dot(self.tokens, query.at):
                 query.at += 1
             elif query.expects and word != "LATERAL" and not self._is_stream(query.at):
-                query.at = self._relation(query.at, end, query.common, query.block, query.nullable)
-                query.expects, query.in_from, query.is_open = False, True, True
+                block, known = query.block, len(query.block.relations)
+                joined = len(block.nested)
+                query.at = self._relation(query.at, end, query.common, block, query.nullable)
+                if query.is_semi:
+                    block.relations[known:] = [replace(each, is_semi=True) for each in block.relations[known:]]
+                    del block.nested[joined:]
+                query.expects, query.in_from, query.is_open, query.is_semi = False, True, True, False
             elif word == "(":
                 query.at = self._parentheses(query.at, query.common)
             elif not query.expects and query.at > at and wants_operand(self.tokens, query.at):
@@ -210,6 +221,7 @@ class _Reader:
             query.at += 1
         elif word == "JOIN":
             query.nullable = self._joined(query.block, query.at)
+            query.is_semi = self.upper(query.at - 1) in ("SEMI", "ANTI")
             query.expects = True
             query.at += 1
         elif word == "," and query.in_from:
@@ -307,6 +319,8 @@ class _Reader:
             behind, place = self._derived(at, stop + 1, block, nullable)
             if is_query:
                 self.blocks[inner].query, self.blocks[inner].user = (at + 1, stop), (block, place)
+            else:
+                block.nested.append((self.blocks[inner], block.derived[place].alias))
             return behind
         if self.upper(at) == "VALUES" and self._has_rows(at + 1):
             block.others += 1

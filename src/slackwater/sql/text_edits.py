@@ -70,12 +70,18 @@ def without_database(
         at = name.next
 
 
-def reads_column(tokens: Sequence[Token], column: str, relation: Relation) -> bool:
-    """Return whether the statement may name `column` of the relation: by its name, or without a qualifier."""
+def reads_column(tokens: Sequence[Token], column: str, relation: Relation, is_taken: bool = False) -> bool:
+    """Return whether the statement may name `column` of the relation: by its name, or without a qualifier.
+
+    If `is_taken`, names without a qualifier are those of another relation, which has a real column of this name.
+    """
     for at, token in enumerate(tokens):
-        if token.is_name and token.value.lower() == column:
-            qualifier = tokens[at - 2].value.lower() if at > 1 and tokens[at - 1].upper == "." else None
-            if qualifier in (None, relation.shown.lower()):
+        before = tokens[at - 1].upper if at else ""
+        if token.is_name and token.value.lower() == column and before != "AS":
+            if before != ".":
+                if not is_taken:
+                    return True
+            elif at > 1 and tokens[at - 2].value.lower() == relation.shown.lower():
                 return True
     return False
 
@@ -103,15 +109,25 @@ def without_hidden_column(
         for at in block.stars:
             qualifier = tokens[at - 2].value.lower() if tokens[at - 1].upper == "." else None
             left_out = [
-                f"{quoted(relation.shown)}.{quoted(column)}"
-                for relation in block.relations
-                if relation in hiding and qualifier in (None, relation.shown.lower())
+                f"{quoted(shown)}.{quoted(column)}"
+                for shown in _shown(block, hiding)
+                if qualifier in (None, shown.lower())
             ]
             if left_out:
-                yield _except(tokens, at, ", ".join(left_out))
+                yield except_edit(tokens, at, ", ".join(left_out))
 
 
-def _except(tokens: Sequence[Token], star: int, columns: str) -> TextEdit:
+def _shown(block: Block, hiding: Collection[Relation]) -> list[str]:
+    """Return the qualifiers of the relations `hiding` whose columns a `*` of the block includes."""
+    found = [relation.shown for relation in block.relations if relation in hiding and not relation.is_semi]
+    for inner, alias in block.nested:
+        names = _shown(inner, hiding)
+        found += names if alias is None else [alias] * bool(names)
+    return found
+
+
+def except_edit(tokens: Sequence[Token], star: int, columns: str) -> TextEdit:
+    """Return the edit after which the `*` does not include `columns`."""
     following = [token.upper for token in tokens[star + 1 : star + 4]]
     if following[:2] == ["EXCEPT", "("] and following[2:] and following[2] not in OPENS_QUERY:
         place = tokens[star + 2].end

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -70,11 +72,15 @@ def _rewritten(spark: SparkSession, text: str, found: Sequence[Token]) -> Statem
     changes: list[TextEdit] = []
     qualified: dict[Relation, list[tuple[str, ...]]] = {}
     with_metadata = set()
-    for block in blocks:
-        frames = _frames(spark, block, found, tables)
+    frames_of = [_frames(spark, block, found, tables) for block in blocks]
+    is_taken = any(token.is_name and token.value.lower() == METADATA for token in found) and _has_own_metadata(
+        spark, blocks, [frame for frames in frames_of for frame in frames.values()], tables, kept
+    )
+    for block, frames in zip(blocks, frames_of, strict=True):
         for relation, frame in frames.items():
             view = new_view_name()
-            shown = revealed(frame) if reads_column(found, METADATA, relation) else None
+            is_named = reads_column(found, METADATA, relation, is_taken) and not renames_columns(text, relation)
+            shown = revealed(frame) if is_named else None
             if shown is not None:
                 with_metadata.add(relation)
             statement.views[view] = _selected(frame, text, found, relation) if shown is None else shown
@@ -190,6 +196,27 @@ def _frames(
     pushed = pushed_conditions(block, columns, tokens, case_counts=is_case_sensitive(spark))
     zone = session_zone(spark)
     return {relation: each.frame(each.useful(pushed.get(relation, ()), zone)) for relation, each in seen.items()}
+
+
+def _has_own_metadata(
+    spark: SparkSession,
+    blocks: Sequence[Block],
+    frames: Sequence[DataFrame],
+    tables: Collection[tuple[str, ...]],
+    kept: Mapping[tuple[str, ...], Callable[[], DataFrame]],
+) -> bool:
+    """Return whether a relation of the statement has a real column METADATA, which is preferred to a hidden one."""
+    if any(METADATA in map(str.lower, frame.columns) for frame in frames):
+        return True
+    named = [each for block in blocks for each in block.relations]
+    # The columns of files by path, and of functions, cost a job or more.
+    others = {each.parts for each in named if each.arguments is None and path_in_parts(each.parts) is None}
+    for parts in others - set(tables):
+        with suppress(AnalysisException):
+            frame = kept[parts]() if parts in kept else sql_over(spark, f"TABLE {'.'.join(map(quoted, parts))}", {})
+            if METADATA in map(str.lower, frame.columns):
+                return True
+    return False
 
 
 def _seen(spark: SparkSession, relation: Relation, named: NamedTable) -> _TableUse:
