@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from slackwater.errors import InvalidArgument
+from slackwater.spark.read.metadata_column import revealed
+from slackwater.spark.read.table_scan import TableScan
 from tests.spark.changed import VECTORS
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
@@ -107,6 +109,11 @@ def test_queries_find_row_ids_and_no_star_shows_them(
             [(4, 100), (0, 0)],
         ),
         (f"SELECT count(*), _metadata.row_commit_version AS v FROM {t} GROUP BY v ORDER BY v", [(8, 0), (1, 2)]),
+        (f"SELECT * FROM {t} a SEMI JOIN {t} b ON a._metadata.row_id = b._metadata.row_id AND b.id = 4", [(4, 100)]),
+        (
+            f"SELECT * FROM ({t} a) JOIN ({t} b JOIN {t} c USING (id)) USING (id) WHERE a._metadata.row_id = {four}",
+            [(4, 100, 100, 100)],
+        ),
         (f"SELECT * FROM {t} VERSION AS OF 0 WHERE _metadata.row_id = {four}", [(4, 1)]),
     ):
         assert [tuple(row) for row in spark.sql(query).collect()] == expected, query
@@ -147,3 +154,69 @@ def test_files_that_cannot_match_are_not_read(spark: SparkSession, path: str) ->
     frame = spark.read.format("delta").load(path).where("id >= 8").select("id", "_metadata.row_id")
     assert sorted(row.id for row in frame.collect()) == [8, 9]
     assert len(frame.inputFiles()) == 1
+
+
+def test_columns_called_metadata_are_added_to_frames(spark: SparkSession, path: str, transport: str) -> None:
+    made(spark, path, "false", **{ROW_TRACKING: "true"})
+    frame = loaded(spark, path, transport).where("id = 4")
+    assert frame.withColumn("_metadata", F.lit(1)).collect() == [(4, 100, 1)]
+    assert frame.withColumn("_metadata", F.col("_metadata.row_commit_version")).collect() == [(4, 100, 2)]
+    found = frame.withColumns({"v": F.col("_metadata.row_commit_version"), "_metadata": F.lit(1), "w": F.lit(3)})
+    assert (found.columns, found.collect()) == (["id", "k", "v", "_metadata", "w"], [(4, 100, 2, 1, 3)])
+
+
+def test_stars_in_expressions_of_frames_leave_the_hidden_column_out(spark: SparkSession, path: str) -> None:
+    made(spark, path, "false", **{ROW_TRACKING: "true"})
+    frame = spark.read.format("delta").load(path).where("id = 4")
+    assert frame.selectExpr("* EXCEPT (k)", "_metadata.row_commit_version").collect() == [(4, 2)]
+    product = frame.select(
+        F.col("id") * F.lit(2),
+        F.expr("k * (2)"),
+        "_metadata.row_commit_version",
+        F.count("*").over(Window.partitionBy("id")),
+    )
+    assert product.collect() == [(8, 200, 2, 1)]
+    uses: tuple[Callable[[], DataFrame], ...] = (
+        lambda: frame.selectExpr("struct(*)", "_metadata.row_id"),
+        lambda: frame.select(F.hash("*"), "_metadata.row_id"),
+        lambda: frame.withColumn("x", F.expr("struct(*, _metadata.row_id)")),
+        lambda: frame.where("hash(*) = _metadata.row_id"),
+    )
+    for use in uses:
+        with pytest.raises(InvalidArgument, match="_metadata is named together with a \\* in an expression"):
+            use()
+
+
+def test_columns_with_names_that_contain_metadata_do_not_read_the_hidden_one(spark: SparkSession, path: str) -> None:
+    rows = spark.range(3).selectExpr("id", "id AS order_metadata")
+    rows.write.format("delta").option(ROW_TRACKING, "true").save(path)
+    frame = spark.read.format("delta").load(path)
+    assert revealed(frame.where("order_metadata = 1")) is not None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TableScan, "with_metadata", lambda _: pytest.fail("the hidden column is read"))
+        assert frame.where("order_metadata = 1").select("order_metadata").collect() == [(1,)]
+
+
+def test_real_columns_called_metadata_are_preferred_to_hidden_ones(
+    spark: SparkSession, path: str, tmp_path: Path
+) -> None:
+    t = made(spark, path, "false", **{ROW_TRACKING: "true"})
+    own = f"delta.`{tmp_path / 'own'}`"
+    staged = spark.range(4, 6).selectExpr("id", "named_struct('file_name', 'f') AS _metadata")
+    staged.write.format("delta").save(str(tmp_path / "own"))
+    staged.createOrReplaceTempView("staged_rows")
+    for source in (own, "staged_rows"):
+        for query, expected in (
+            (f"SELECT id, _metadata.file_name FROM {source} JOIN {t} USING (id) WHERE id = 4", [(4, "f")]),
+            (
+                f"SELECT a.x FROM {t} AS a (x, y) JOIN {source} s ON x = s.id WHERE _metadata.file_name = 'f'",
+                [(4,), (5,)],
+            ),
+            (
+                f"WITH c AS (SELECT id, _metadata FROM {source}) SELECT c.id, c._metadata.file_name, "
+                f"a._metadata.row_commit_version FROM c JOIN {t} a ON c.id = a.id WHERE c.id = 4",
+                [(4, "f", 2)],
+            ),
+        ):
+            assert sorted(map(tuple, spark.sql(query).collect())) == expected, query
+    assert spark.sql(f"SELECT struct(*) AS _metadata FROM {t} WHERE id = 4").collect() == [((4, 100),)]

@@ -7,6 +7,7 @@ Source: delta-protocol.md "Row Tracking", "Reader Requirements for Row Tracking"
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from functools import partial
@@ -23,7 +24,8 @@ from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.read.file_columns import ROW, Constants
 from slackwater.spark.session.classic_connect import is_connect
 from slackwater.spark.session.frames import plain_method, same_plan, with_methods
-from slackwater.sql.lexer import quoted
+from slackwater.sql.lexer import is_star, quoted, tokens_of
+from slackwater.sql.text_edits import apply_edits, except_edit
 
 METADATA = "_metadata"
 """Struct column with the fields of a row's file, and its row tracking fields under the names of delta-spark."""
@@ -44,8 +46,10 @@ _BASE_ROW_ID, _DEFAULT_COMMIT_VERSION = "__slackwater_base_row_id", "__slackwate
 TRACKING_FIELDS = {_BASE_ROW_ID: "baseRowId", _DEFAULT_COMMIT_VERSION: "defaultRowCommitVersion"}
 """Constants of row tracking, with the field of `add` for each."""
 _REVEAL = "_slackwater_with_metadata"
-_STARS = ("Column<'*'>", "Column<'resolvedstar()'>", "Column<'unresolvedstar()'>")
+_NAMED = re.compile(rf"\b{METADATA}\b", re.IGNORECASE)
+_STAR = re.compile(r"\b(?:un)?resolvedstar\(\)")
 _SELECTS = ("select", "selectExpr")
+_ADDS = ("withColumn", "withColumns")
 _METHODS = (*_SELECTS, "filter", "where", "withColumn", "withColumns", "orderBy", "sort", "limit")
 
 
@@ -121,7 +125,9 @@ def with_hidden_metadata(frame: DataFrame, reveal: Callable[[], DataFrame], kind
         own = getattr(frame, name)
 
         def call(*args: Any, **kwargs: Any) -> DataFrame:
-            if not _is_named([*args, *kwargs.values()]):
+            # A new column may have the name METADATA.
+            values = [*args[name == "withColumn" :], *(value for key, value in kwargs.items() if key != "colName")]
+            if not _is_named(values):
                 found: DataFrame = own(*args, **kwargs)
                 return found
             return _derived(reveal(), name, *args, **kwargs)
@@ -154,27 +160,66 @@ def _is_named(arguments: Sequence[Any]) -> bool:
         elif isinstance(each, (list, tuple)):
             found = _is_named(each)
         else:
-            found = isinstance(each, (str, Column)) and METADATA in str(each).lower()
+            found = isinstance(each, (str, Column)) and _NAMED.search(str(each)) is not None
         if found:
             return True
     return False
 
 
 def _derived(frame: DataFrame, name: str, *args: Any, **kwargs: Any) -> DataFrame:
-    """Return the result of the method on `frame`, which has METADATA as a column. METADATA is hidden in the result."""
+    """Return the result of the method on `frame`, which has METADATA as a column. METADATA is hidden in the result.
+
+    Raises InvalidArgument for a `*` in an expression, which would include METADATA.
+    """
     if name in _SELECTS:
         asked = list(args[0]) if len(args) == 1 and isinstance(args[0], (list, tuple)) else list(args)
         return plain_method(frame, name)(*(one for each in asked for one in _expanded(frame, name, each)))
-    return _hidden(plain_method(frame, name)(*args, **kwargs))
+    for each in (*args, *kwargs.values()):
+        for value in each.values() if isinstance(each, dict) else each if isinstance(each, (list, tuple)) else (each,):
+            _require_no_star(value)
+    found = plain_method(frame, name)(*args, **kwargs)
+    if name in _ADDS:
+        first = args[0] if args else next(iter(kwargs.values()))
+        added = list(first) if isinstance(first, dict) else [kwargs.get("colName", first)]
+        place = len(frame.columns) - 1
+        if found.columns[place] in added:
+            # The new column replaced METADATA, which was the last one.
+            return found.select(*map(quoted, [*frame.columns[:place], *sorted(found.columns[place:], key=added.index)]))
+    return _hidden(found)
 
 
 def _expanded(frame: DataFrame, name: str, asked: Any) -> Sequence[Any]:
     """Return `asked`, or all columns but METADATA for a star."""
-    is_star = asked == "*" if isinstance(asked, str) else isinstance(asked, Column) and str(asked) in _STARS
-    if not is_star:
-        return [asked]
-    names = [quoted(column) for column in frame.columns if column != METADATA]
-    return names if name == "selectExpr" else [F.col(column) for column in names]
+    text = _text(asked)
+    if text == "*":
+        names = [quoted(column) for column in frame.columns if column != METADATA]
+        return names if name == "selectExpr" else [F.col(column) for column in names]
+    tokens = tokens_of(text) or []
+    if name == "selectExpr" and len(tokens) > 1 and tokens[0].upper == "*" and tokens[1].upper == "EXCEPT":
+        return [apply_edits(text, [except_edit(tokens, 0, quoted(METADATA))])]
+    _require_no_star(asked)
+    return [asked]
+
+
+def _text(value: Any) -> str:
+    """Return the SQL text of a text or a column, with `*` for its stars. Return an empty text for other values."""
+    if isinstance(value, Column):
+        return _STAR.sub("*", str(value).removeprefix("Column<'").removesuffix("'>"))
+    return value if isinstance(value, str) else ""
+
+
+def _require_no_star(value: Any) -> None:
+    """Raise InvalidArgument if the value has a `*` that would include METADATA."""
+    tokens = tokens_of(_text(value)) or []
+    for at, token in enumerate(tokens):
+        follows = tokens[at + 1].upper if at + 1 < len(tokens) else ""
+        # PySpark shows the product of columns as `*(a, b)`.
+        is_qualified = at > 0 and tokens[at - 1].upper == "."
+        if token.upper == "*" and is_star(tokens, at) and not is_qualified and follows != "(":
+            raise InvalidArgument(
+                f"{METADATA} is named together with a * in an expression, which would include it. Name the columns in "
+                "the expression, or read the table with the option rowTracking"
+            )
 
 
 def _hidden(frame: DataFrame) -> DataFrame:
