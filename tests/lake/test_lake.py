@@ -650,6 +650,7 @@ def test_what_a_lakes_commit_holds_is_what_the_transaction_said(lake: LogLake, t
 def test_a_table_is_not_opened_as_a_lake(tmp_path: Path) -> None:
     slackwater.write(tmp_path / "t", pa.table({"id": [1]}))
     files = sorted(path for path in (tmp_path / "t").rglob("*"))
-    with pytest.raises(InvalidArgument, match="t is a Delta table, but a lake is a directory of tables"):
-        LogLake.open(tmp_path / "t")
+    for place in (tmp_path / "t", tmp_path / "t" / "_delta_log", tmp_path / "t" / "below"):
+        with pytest.raises(InvalidArgument, match="is a Delta table, but a lake is a directory of tables"):
+            LogLake.open(place)
     assert sorted(path for path in (tmp_path / "t").rglob("*")) == files

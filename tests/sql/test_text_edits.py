@@ -84,11 +84,14 @@ def test_statements_that_use_all_columns_in_another_way_are_refused(text: str, u
     [
         ("SELECT m.a FROM t", True),
         ("SELECT M FROM t", True),
+        ("SELECT m.a AS m FROM t", True),
+        ("SELECT upper(a) AS m, count(*) FROM t GROUP BY m", False),
+        ("SELECT a + 1 AS m, m + 1 FROM t", False),
+        ("SELECT a FROM t AS m", False),
         ("SELECT t.m.a FROM t", True),
         ("SELECT u.m.a FROM t JOIN u ON true", False),
         ("SELECT 'm' FROM t", False),
         ("SELECT struct(*) AS m FROM t", False),
-        ("SELECT a FROM t AS m", False),
     ],
 )
 def test_a_relation_whose_column_may_be_named_is_found(text: str, expected: bool) -> None:

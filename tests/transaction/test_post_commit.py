@@ -291,6 +291,15 @@ def test_a_checkpoint_of_the_version_before_is_written_without_reading_it(monkey
     assert _next(second.snapshot, 2, PostCommitHook(checksums=False, cleanup=False)).upkeep == ("checkpoint 2",)
 
 
+def test_a_writer_of_few_commits_writes_a_checkpoint_that_is_long_due() -> None:
+    before = _grow(table(properties={"delta.checkpointInterval": "4"}), 3)[-1].snapshot
+    for name in [name for name in log_files(before.store) if "checkpoint" in name]:
+        before.store.delete([f"_delta_log/{name}"])
+    for _ in range(6):
+        before = _next(before, 0, PostCommitHook()).snapshot
+    assert _next(before, 8, PostCommitHook(checksums=False)).upkeep == ("checkpoint 8",)
+
+
 @pytest.mark.parametrize("cleanup", [True, False])
 def test_old_versions_are_cleaned_up_behind_a_checkpoint_of_backfilled_commits(tmp_path: Path, cleanup: bool) -> None:
     before = _grow(table(properties={"delta.checkpointInterval": "4"}, path=tmp_path / "t"), 7)[-1].snapshot

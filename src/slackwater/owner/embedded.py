@@ -358,9 +358,10 @@ def database_url(root: str | os.PathLike[str], database: str | None = None) -> s
     file = next((each for each in (place, *place.parents) if each.is_file()), None)
     if file is not None:
         raise InvalidArgument(f"{file} is a file, but a lake is a directory. Name the directory of the lake")
-    if (place / LOG).is_dir() and not (place / DATABASE_FILE).exists():
+    table = next((each for each in (place, *place.parents) if (each / LOG).is_dir() or each.name == LOG), None)
+    if table is not None and not (place / DATABASE_FILE).exists():
         raise InvalidArgument(
-            f"{place} is a Delta table, but a lake is a directory of tables. Open another directory as the lake, and "
+            f"{table} is a Delta table, but a lake is a directory of tables. Open another directory as the lake, and "
             "adopt the table there"
         )
     return f"sqlite:////{location.key}/{DATABASE_FILE}"

@@ -11,6 +11,8 @@ from slackwater.sql.relations import Block, Relation
 
 # With these, columns that the statement does not name decide its rows.
 _USES_ALL_COLUMNS = frozenset({"NATURAL", "PIVOT", "UNPIVOT", "|>"})
+# Behind these is an alias or a table.
+_BEFORE_OTHER_NAMES = frozenset({"AS", "FROM", "JOIN", "TABLE"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +75,19 @@ def without_database(
 def reads_column(tokens: Sequence[Token], column: str, relation: Relation, is_taken: bool = False) -> bool:
     """Return whether the statement may name `column` of the relation: by its name, or without a qualifier.
 
-    If `is_taken`, names without a qualifier are those of another relation, which has a real column of this name.
+    If `is_taken`, names without a qualifier are those of another relation, which has a real column of this name. A name
+    without a field is that of an alias, if the statement has such an alias.
     """
-    for at, token in enumerate(tokens):
-        before = tokens[at - 1].upper if at else ""
-        if token.is_name and token.value.lower() == column and before != "AS":
-            if before != ".":
-                if not is_taken:
-                    return True
-            elif at > 1 and tokens[at - 2].value.lower() == relation.shown.lower():
+    named = [at for at, token in enumerate(tokens) if token.is_name and token.value.lower() == column]
+    before = {at: tokens[at - 1].upper if at else "" for at in named}
+    is_alias = "AS" in before.values()
+    for at in named:
+        has_field = at + 1 < len(tokens) and tokens[at + 1].upper == "."
+        if before[at] == ".":
+            if at > 1 and tokens[at - 2].value.lower() == relation.shown.lower():
                 return True
+        elif before[at] not in _BEFORE_OTHER_NAMES and not is_taken and (has_field or not is_alias):
+            return True
     return False
 
 
