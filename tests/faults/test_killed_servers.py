@@ -29,6 +29,7 @@ _PATIENCE_S = 180.0
 @pytest.mark.parametrize(
     ("kills", "more"), [(1, 1), *(pytest.param(*each, marks=pytest.mark.long) for each in ((3, 1), (12, 2)))]
 )
+@pytest.mark.long
 def test_servers_that_are_killed_lose_and_double_nothing(tmp_path: Path, kills: int, more: int) -> None:
     chance = random.Random(kills)  # noqa: S311  (no secret)
     points = {kind: _in_turn(list(POINTS[kind]), chance) for kind in POINTS}

@@ -90,6 +90,7 @@ def test_many_restarts_lose_and_double_nothing(spark: SparkSession, tmp_path: Pa
     _require_each_row_once(spark, tmp_path, count)
 
 
+@pytest.mark.long
 def test_two_queries_on_one_checkpoint_by_mistake_write_each_row_once(spark: SparkSession, tmp_path: Path) -> None:
     _more(tmp_path, 0, 12)
     both = [_started(tmp_path), _started(tmp_path)]

@@ -17,6 +17,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.classic]
 
 
 @pytest.mark.parametrize("mode", ["classic", pytest.param("connect", marks=pytest.mark.long)])
+@pytest.mark.long
 def test_broken_rules_print_one_sentence_each(tmp_path: Path, mode: str) -> None:
     command = [sys.executable, "-m", "tests.people.quiet_rules", str(tmp_path / "t"), mode]
     root = Path(__file__).parents[2]

@@ -16,6 +16,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.classic]
 
 
 @pytest.mark.parametrize("mode", ["classic", pytest.param("connect", marks=pytest.mark.long)])
+@pytest.mark.long
 def test_whoever_uses_a_stopped_session_is_told_so_in_one_sentence(tmp_path: Path, mode: str) -> None:
     command = [sys.executable, "-m", "tests.people.stopped_session", str(tmp_path / "t"), mode]
     root = Path(__file__).parents[2]

@@ -25,6 +25,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.classic]
         pytest.param("connect", "127.0.0.1", marks=pytest.mark.long),
     ],
 )
+@pytest.mark.long
 def test_spark_reads_the_store_of_an_endpoint_in_the_environment(mode: str, host: str) -> None:
     with s3_server() as options:
         environment = {**os.environ, **{key.upper(): value for key, value in options.items()}}

@@ -203,6 +203,7 @@ OPERATIONS: list[Callable[[Shelf], Any]] = [
         *(pytest.param(n, str(n % 2 == 0).lower(), n % 3 == 0, marks=pytest.mark.long) for n in range(3, 15)),
     ],
 )
+@pytest.mark.long
 def test_what_was_current_at_an_instant_is_the_time_slice_of_it(
     shelf: Shelf, seed: int, vectors: str, parted: bool
 ) -> None:

@@ -208,6 +208,7 @@ def test_a_column_called_as_spark_s_metadata_is_the_user_s(spark: SparkSession, 
     assert rows(read(spark, path).select("_metadata.file_name", "id")) == [(7, 2)]
 
 
+@pytest.mark.long
 def test_deleted_rows_stay_away_where_a_file_is_split(
     spark: SparkSession, path: str, conf: Callable[[str, str], None]
 ) -> None:

@@ -50,6 +50,7 @@ def test_a_python_that_is_not_there_is_no_error_here(spark: SparkSession, monkey
 
 # A program and its Spark are processes of their own: the mode of the session is all the same.
 @pytest.mark.parametrize("mode", ["classic", pytest.param("connect", marks=pytest.mark.long)])
+@pytest.mark.long
 def test_workers_of_a_program_that_names_no_python_run_by_its_own(tmp_path: Path, mode: str) -> None:
     other = tmp_path / "bin" / "python3"
     other.parent.mkdir()

@@ -75,6 +75,7 @@ BY_SOURCE = "WHEN NOT MATCHED BY SOURCE THEN UPDATE"
 
 
 @pytest.mark.parametrize("ansi", ["true", pytest.param("false", marks=pytest.mark.long)])
+@pytest.mark.long
 def test_values_are_stored_as_in_parquet(spark: SparkSession, rows: Rows, db: str, conf: Conf, ansi: str) -> None:
     """Source: Spark's store assignment, which is of its own setting, over casts in expressions, which are of ANSI.
 

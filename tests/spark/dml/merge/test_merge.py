@@ -241,6 +241,7 @@ def test_inserts_alone_rewrite_nothing(spark: SparkSession, path: str, vectors: 
 # Who is who.
 
 
+@pytest.mark.long
 def test_columns_of_both_sides_are_named_in_any_way(spark: SparkSession, path: str) -> None:
     table = make(spark, path, "select id, 'old' v from range(10)").alias("t")
     source = spark.sql("select id, concat('n', id) v from range(20)")
