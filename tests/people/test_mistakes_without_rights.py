@@ -50,7 +50,7 @@ MISTAKES: list[tuple[str, Call, str, str]] = [
     ("write a checkpoint", lambda table: checkpoint_newest(Snapshot.load(table), 1), "", "checkpoint"),
     ("vacuum", lambda table: vacuum(Table.at(table), VacuumRequest(0.0, checks_retention=False)), "", "unchanged"),
     ("convert", lambda table: convert(Table.at(f"{table}/letter=a"), ConvertRequest(StructType())), "", "_delta_log"),
-    ("make a lake", lambda table: LogLake.open(f"{table}/lake"), "", "Permission denied"),
+    ("make a lake", lambda table: LogLake.open(f"{table}-lake"), "", "Permission denied"),
 ]
 
 
