@@ -359,13 +359,14 @@ def database_url(root: str | os.PathLike[str], database: str | None = None) -> s
     if file is not None:
         raise InvalidArgument(f"{file} is a file, but a lake is a directory. Name the directory of the lake")
     # os.path, because it reports a directory without access as absent. Opening the database raises the clear error.
-    has_log = (each for each in (place, *place.parents) if each.name == LOG or os.path.isdir(each / LOG))  # noqa: PTH112
-    table = next(has_log, None)
-    if table is not None and not os.path.exists(place / DATABASE_FILE):  # noqa: PTH110
-        raise InvalidArgument(
-            f"{table} is a Delta table, but a lake is a directory of tables. Open another directory as the lake, and "
-            "adopt the table there"
-        )
+    if not os.path.exists(place / DATABASE_FILE):  # noqa: PTH110
+        has_log = (e for e in (place, *place.parents) if e.name == LOG or os.path.isdir(e / LOG))  # noqa: PTH112
+        table = next(has_log, None)
+        if table is not None:
+            raise InvalidArgument(
+                f"{table} is a Delta table, but a lake is a directory of tables. Open another directory as the lake, "
+                "and adopt the table there"
+            )
     return f"sqlite:////{location.key}/{DATABASE_FILE}"
 
 

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from slackwater.errors import InvalidArgument
 from slackwater.spark.read.metadata_column import revealed
 from slackwater.spark.read.table_scan import TableScan
+from slackwater.spark.session.classic_connect import is_connect
 from tests.spark.changed import VECTORS
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
@@ -220,3 +221,20 @@ def test_real_columns_called_metadata_are_preferred_to_hidden_ones(
         ):
             assert sorted(map(tuple, spark.sql(query).collect())) == expected, query
     assert spark.sql(f"SELECT struct(*) AS _metadata FROM {t} WHERE id = 4").collect() == [((4, 100),)]
+
+
+def test_loading_through_connect_reads_no_file_actions_for_metadata(
+    spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(spark, path, "true")
+    read = []
+    found = vars(TableScan)["_has_vectors"].func
+
+    def has_vectors(scan: TableScan) -> object:
+        read.append(scan)
+        return found(scan)
+
+    monkeypatch.setattr(TableScan, "_has_vectors", property(has_vectors))
+    frame = spark.read.format("delta").load(path)
+    assert bool(read) is not is_connect(spark)
+    assert frame.select("_metadata.file_name").distinct().count() == 3

@@ -22,13 +22,13 @@ from slackwater.protocol.actions.files import AddFile
 from slackwater.protocol.actions.partition_values import hive_directory
 from slackwater.protocol.features.column_mapping import ID, NONE, physical_name, physical_schema
 from slackwater.protocol.properties.parquet_version import WRITER_VERSION
-from slackwater.protocol.properties.properties import MATERIALIZED_ROW_COMMIT_VERSION, MATERIALIZED_ROW_ID
 from slackwater.protocol.schema.schema import VOID, StructField, StructType
 from slackwater.scan.deletion_vectors import load_deletion_vectors
 from slackwater.scan.row_count import rows_left
 from slackwater.spark.dml.dml_command import DmlCommand
 from slackwater.spark.parquet.rebase_modes import rebases_unmarked_files, spark_footer
 from slackwater.spark.read.file_columns import ROW, file_constants
+from slackwater.spark.read.metadata_column import materialized_names
 from slackwater.spark.session.arrow_types import to_arrow_schema
 from slackwater.spark.session.classic_connect import hadoop_setting
 from slackwater.spark.session.types import PARQUET_FIELD_ID, to_spark_schema
@@ -139,9 +139,7 @@ class ExecutorRewrite:
 
     @property
     def _kept_names(self) -> list[str]:
-        properties = self._change.snapshot.properties
-        names = (MATERIALIZED_ROW_ID, MATERIALIZED_ROW_COMMIT_VERSION) if self._change.is_tracked else ()
-        return [properties[name] for name in names]
+        return materialized_names(self._change.snapshot) if self._change.is_tracked else []
 
     @cached_property
     def _rewriting(self) -> RewriteSpec:

@@ -50,7 +50,7 @@ _NAMED = re.compile(rf"\b{METADATA}\b", re.IGNORECASE)
 _STAR = re.compile(r"\b(?:un)?resolvedstar\(\)")
 _SELECTS = ("select", "selectExpr")
 _ADDS = ("withColumn", "withColumns")
-_METHODS = (*_SELECTS, "filter", "where", "withColumn", "withColumns", "orderBy", "sort", "limit")
+_METHODS = (*_SELECTS, *_ADDS, "filter", "where", "orderBy", "sort", "limit")
 
 
 class HiddenMetadata(Enum):

@@ -180,16 +180,16 @@ class TableScan:
         """Return how frames of the scan hide the column METADATA."""
         if type(self) is not TableScan or self.options.metadata or METADATA in {c.name.lower() for c in self.columns}:
             return HiddenMetadata.NONE
-        if self._has_row_tracking:
-            return HiddenMetadata.OWN
-        if self.by_arrow or self._distributed:
-            return HiddenMetadata.NONE
-        return HiddenMetadata.OWN if self._has_vectors else HiddenMetadata.OF_SPARK
+        if self._has_row_tracking or self.by_arrow or self._distributed:
+            return HiddenMetadata.OWN if self._has_row_tracking else HiddenMetadata.NONE
+        # Through Connect, a frame of many files reads no file actions before its plan is sent.
+        supports = self.snapshot.configuration.supports("deletionVectors")
+        own = supports and (is_connect(self.spark) or self._has_vectors)
+        return HiddenMetadata.OWN if own else HiddenMetadata.OF_SPARK
 
     def with_metadata(self) -> TableScan:
         """Return the scan of the same rows with METADATA as the last column. Requires a hidden one."""
-        options = replace(self.options, metadata=True, row_tracking=self._has_row_tracking)
-        return replace(self, options=options)
+        return replace(self, options=replace(self.options, metadata=True, row_tracking=self._has_row_tracking))
 
     @cached_property
     def _has_row_tracking(self) -> bool:
