@@ -39,7 +39,7 @@ from slackwater.scan.file_changes import (
 )
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.parquet.rebase_modes import items_by_calendar
-from slackwater.spark.read.deleted_rows import without_deleted_rows, words_table
+from slackwater.spark.read.deleted_rows import without_deleted_rows
 from slackwater.spark.read.file_columns import FILE, same_text
 from slackwater.spark.read.table_scan import ScanOptions, TableScan
 from slackwater.spark.session.frames import empty_frame
@@ -242,7 +242,7 @@ class ChangeFeed:
         frame = frame.where(same_text(FILE, _EVENT_FILE))
         bitmaps = [(n, rows) for n, c in enumerate(changes) if (rows := c.rows or c.without)]
         if bitmaps:
-            frame = without_deleted_rows(self.spark, frame, words_table(bitmaps), F.col(_EVENT), F.col(_SELECT))
+            frame = without_deleted_rows(self.spark, frame, bitmaps, F.col(_EVENT), F.col(_SELECT))
         kind = F.col(CHANGE_TYPE) if recorded else F.col(_KIND)
         return frame.select(*raw.columns, kind.alias(CHANGE_TYPE), F.col(COMMIT_VERSION), F.col(COMMIT_TIMESTAMP))
 

@@ -29,13 +29,14 @@ from slackwater.protocol.actions.partition_values import parse_partition_column
 from slackwater.protocol.actions.paths import is_absolute
 from slackwater.protocol.features.column_mapping import ID, physical_name, physical_schema
 from slackwater.protocol.schema.schema import StructField
+from slackwater.scan.deletion_vectors import load_deletion_vectors
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.conditions.column_trees import read_expression
 from slackwater.spark.conditions.predicates import predicate_of_tree
 from slackwater.spark.hadoop.prelisted_relation import KnownFile
 from slackwater.spark.jvm.file_index import Partitions, file_status
 from slackwater.spark.parquet import field_ids
-from slackwater.spark.read.deleted_rows import ChunkSize, deleted_rows
+from slackwater.spark.read.deleted_rows import ChunkSize, words_table
 from slackwater.spark.read.file_columns import ROW
 from slackwater.spark.read.file_relations import not_a_file, require_openable, without_bytes
 from slackwater.spark.session.settings import session_zone
@@ -228,7 +229,8 @@ class DeferredVectorFiles(DeferredFiles):
         listed = map(self._listed_by_path.__getitem__, files["path"].to_pylist())
         numbers = [_number(file.size_bytes, file.modified_ms) for file in listed]
         store, outside = self.scan.snapshot.store, self.scan.follows_outside
-        return deleted_rows(store, numbers, files["deletionVector"].to_pylist(), outside, self.chunk_size)
+        bitmaps = load_deletion_vectors(store, files["deletionVector"].to_pylist(), outside)
+        return words_table(zip(numbers, bitmaps, strict=True), self.chunk_size)
 
     @cached_property
     def chunk_size(self) -> ChunkSize:

@@ -1,14 +1,14 @@
-"""Filter for deleted rows: a broadcast join with bitmap words.
+"""Filter for deleted rows by bitmap words. A row is deleted if its bit is set.
 
-The joined table has a key (file and 65,536-row chunk in one number) and 1,024 words of 64 bits. A row is deleted if its
-bit is set. Source: delta-protocol.md "Reader Requirements for Deletion Vectors".
+The words of few files are one array, in which each row is looked up. The words of more files are a table that is
+broadcast and joined. It has a key (file and 65,536-row chunk in one number) and 1,024 words of 64 bits.
+Source: delta-protocol.md "Reader Requirements for Deletion Vectors".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +19,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, LongType, StructType
 
 from slackwater.protocol.actions.deletion_vectors import CHUNK_ROWS, to_words
-from slackwater.scan.deletion_vectors import load_deletion_vectors
 from slackwater.spark.jvm.local_rows import frame_of_later_rows
 from slackwater.spark.read.file_columns import ROW
-from slackwater.storage.store import ObjectStore
 
 _KEY, _WORDS = "__slackwater_dv_key", "__slackwater_dv_words"
 _LEAST_BITS, _MOST_BITS = 6, CHUNK_ROWS.bit_length() - 1
@@ -31,6 +29,15 @@ _ENTRY_BYTES = 64
 _SCHEMA = StructType().add(_KEY, "long", nullable=False).add(_WORDS, ArrayType(LongType(), containsNull=False))
 # A key has 32 bits for the file and 31 for the chunk, because no file has 2^47 rows.
 _KEY_CHUNK_BITS = 31
+_ARRAY = "__slackwater_dv_array"
+_ARRAY_SCHEMA = StructType().add(_ARRAY, ArrayType(LongType(), containsNull=False), nullable=False)
+# Spark sends the array to each task. A lookup needs about half of the time of the join.
+_MOST_ARRAY_FILES, _MOST_ARRAY_WORDS = 1 << 10, 1 << 20
+# A slot has the position of the first word, then the number of words.
+_COUNT_BITS = 31
+# The product with a number of 32 bits must not overflow.
+_MULTIPLIERS, _PRODUCT_SHIFT = 1 << 30, 20
+_TRIES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +76,65 @@ class LaterWords:
         return frame_of_later_rows(spark, _SCHEMA, self.identity, self.load)
 
 
-def deleted_rows(
-    store: ObjectStore,
-    numbers: Sequence[int],
-    vectors: Sequence[Mapping[str, Any]],
-    allow_outside_root: bool,
-    size: ChunkSize = ChunkSize(),
-) -> pa.Table:
-    """Return the deleted rows of files with these `numbers`, in the form of `words_table`.
+@dataclass(frozen=True, slots=True)
+class BitArray:
+    """The deleted rows of few files in one array: 2 to the power of `slot_bits` slots, then the words of all files.
 
-    Raises CorruptDeletionVector, DataFileNotFound, PathNotAllowed.
+    A file number has the slot `(number * multiplier) >> 20`, modulo the number of slots. No two files share a slot.
     """
-    return words_table(zip(numbers, load_deletion_vectors(store, vectors, allow_outside_root), strict=True), size)
+
+    numbers: npt.NDArray[np.int64]
+    multiplier: int
+    slot_bits: int
+
+    @staticmethod
+    def of(bitmaps: Sequence[tuple[int, BitMap64]]) -> BitArray | None:
+        """Return the array for the rows of each number, None if it would be too large."""
+        if len(bitmaps) > _MOST_ARRAY_FILES:
+            return None
+        counts = [int(rows.max() >> 6) + 1 if rows else 0 for _, rows in bitmaps]
+        if sum(counts) > _MOST_ARRAY_WORDS:
+            return None
+        files = np.array([number for number, _ in bitmaps], np.int64)
+        multiplier, slot_bits = _spread(files)
+        slots = np.zeros(1 << slot_bits, np.int64)
+        words = np.zeros(sum(counts), np.int64)
+        end = 0
+        for (_, rows), count, slot in zip(bitmaps, counts, _slots(files, multiplier, slot_bits), strict=True):
+            bits = np.zeros(count * 64, bool)
+            bits[np.array(rows.to_array(), np.int64)] = True
+            words[end : end + count] = np.packbits(bits, bitorder="little").view("<i8")
+            slots[slot] = (len(slots) + end) << _COUNT_BITS | count
+            end += count
+        return BitArray(np.concatenate([slots, words]), multiplier, slot_bits)
+
+    def is_set(self, spark: SparkSession, number: Column) -> Column:
+        """Return whether the bit of a row with ROW is set, in the file with this number."""
+        offsets = pa.array([0, len(self.numbers)], pa.int64())
+        lists = pa.LargeListArray.from_arrays(offsets, pa.array(self.numbers))
+        array = spark.createDataFrame(pa.table([lists], names=[_ARRAY]), schema=_ARRAY_SCHEMA).scalar()
+        product = F.shiftright(number * F.lit(self.multiplier), _PRODUCT_SHIFT)
+        slot = F.get(array, product.bitwiseAND((1 << self.slot_bits) - 1).cast("int"))
+        word = F.shiftright(ROW, 6)
+        bits = F.get(array, (F.shiftright(slot, _COUNT_BITS) + word).cast("int"))
+        bit = F.expr(f"cast({ROW} & 63 as int)")
+        is_within = word < slot.bitwiseAND((1 << _COUNT_BITS) - 1)
+        return is_within & (F.call_function("shiftright", bits, bit).bitwiseAND(1) == 1)
+
+
+def _spread(files: npt.NDArray[np.int64]) -> tuple[int, int]:
+    """Return a multiplier and a number of slot bits that give each file its own slot."""
+    random = np.random.default_rng(0)
+    slot_bits = max(4, (len(files) ** 2 // 4).bit_length())
+    while True:
+        for multiplier in random.integers(1, _MULTIPLIERS, _TRIES):
+            if len(np.unique(_slots(files, int(multiplier), slot_bits))) == len(files):
+                return int(multiplier), slot_bits
+        slot_bits += 1
+
+
+def _slots(files: npt.NDArray[np.int64], multiplier: int, slot_bits: int) -> npt.NDArray[np.int64]:
+    return (files * multiplier >> _PRODUCT_SHIFT) & ((1 << slot_bits) - 1)
 
 
 def words_table(bitmaps: Iterable[tuple[int, BitMap64]], size: ChunkSize = ChunkSize()) -> pa.Table:
@@ -103,18 +157,34 @@ def words_table(bitmaps: Iterable[tuple[int, BitMap64]], size: ChunkSize = Chunk
 def without_deleted_rows(
     spark: SparkSession,
     frame: DataFrame,
-    words: pa.Table | LaterWords,
+    bitmaps: Sequence[tuple[int, BitMap64]],
     number: Column,
     keep_set: Column | None = None,
-    size: ChunkSize = ChunkSize(),
 ) -> DataFrame:
-    """Return `frame` (with ROW) without the rows with a set bit in the `words` of their `number`.
+    """Return `frame` (with ROW) without the rows of `bitmaps`: indexes of rows for each `number` of a file.
 
-    Numbers must be distinct within `frame`. For rows with `keep_set` true, the filter is inverted: only rows with a set
-    bit remain.
+    The numbers are distinct within `frame`, have 32 bits and are not negative. For rows with `keep_set` true, the
+    filter is inverted: only rows of `bitmaps` remain.
     """
+    array = BitArray.of(bitmaps)
+    if array is None:
+        side = spark.createDataFrame(words_table(bitmaps))
+        return _without_words(frame, side, number, keep_set, ChunkSize())
+    is_set = array.is_set(spark, number)
+    return frame.where(~is_set if keep_set is None else is_set == keep_set)
+
+
+def without_later_words(
+    spark: SparkSession, frame: DataFrame, words: LaterWords, number: Column, size: ChunkSize
+) -> DataFrame:
+    """Return `frame` (with ROW) without the rows with a set bit in the `words` of their `number`."""
+    return _without_words(frame, words.frame(spark), number, None, size)
+
+
+def _without_words(
+    frame: DataFrame, side: DataFrame, number: Column, keep_set: Column | None, size: ChunkSize
+) -> DataFrame:
     key = F.shiftleft(number, _KEY_CHUNK_BITS).bitwiseOR(F.shiftright(ROW, size.bits))
-    side = spark.createDataFrame(words) if isinstance(words, pa.Table) else words.frame(spark)
     joined = frame.join(F.broadcast(side), key == F.col(_KEY), "left")
     word = f"{_WORDS}[cast(shiftright({ROW} & {size.rows - 1}, 6) as int)]"
     bit = F.expr(f"shiftright({word}, cast({ROW} & 63 as int)) & 1")

@@ -24,6 +24,7 @@ from slackwater.protocol.schema.schema import StructField
 from slackwater.spark.session.types import to_spark_type
 
 FILE, ROW = "__slackwater_file", "__slackwater_row"
+SIZE = "__slackwater_size"
 Constants = Mapping[str, tuple[spark_types.DataType, pa.Array]]
 """Columns that are constant within a file, by name: the type, and a value for each file."""
 
@@ -108,16 +109,20 @@ def with_file_constants(
     constants: Constants,
     needs_row: bool,
     not_null: Set[str] = frozenset(),
+    needs_size: bool = False,
 ) -> tuple[DataFrame, dict[str, Column]]:
-    """Return `frame`, with FILE and ROW if needed, and the expression for each of `constants`.
+    """Return `frame`, with FILE, ROW and SIZE if needed, and the expression for each of `constants`.
 
-    A value common to all files becomes a literal. Other values are joined by file. Constants in `not_null` are declared
-    not nullable to Spark.
+    SIZE has the low 32 bits of the file's size. A value common to all files becomes a literal. Other values are joined
+    by file. Constants in `not_null` are declared not nullable to Spark.
     """
     if not constants and not needs_row:
         return frame, {}
     if needs_row:
-        frame = frame.select("*", _of_file(frame, "file_path").alias(FILE), _of_file(frame, "row_index").alias(ROW))
+        size = [_of_file(frame, "file_size").bitwiseAND(_NUMBERS - 1).alias(SIZE)] if needs_size else []
+        frame = frame.select(
+            "*", _of_file(frame, "file_path").alias(FILE), _of_file(frame, "row_index").alias(ROW), *size
+        )
     values, varying = uniform_constants(constants, not_null)
     if not varying:
         return frame, values
@@ -181,6 +186,12 @@ class FileNumbers:
                 self._numbers[url] = number
                 self._taken.add(number)
         return [self._numbers[url] for url in urls]
+
+
+def size_numbers(sizes: Sequence[int]) -> list[int] | None:
+    """Return the value of SIZE for files of these sizes. None if two files have the same value."""
+    numbers = [size % _NUMBERS for size in sizes]
+    return numbers if len(set(numbers)) == len(numbers) else None
 
 
 def are_by_url(numbers: Sequence[int], urls: Sequence[str]) -> bool:

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
 from slackwater.protocol.schema.schema import StructField, StructType
-from slackwater.spark.read.deleted_rows import without_deleted_rows, words_table
+from slackwater.spark.read.deleted_rows import without_deleted_rows
 from slackwater.spark.read.file_columns import FILE, ROW, file_number
 from slackwater.spark.read.metadata_column import METADATA, metadata_struct
 from slackwater.spark.session.types import to_spark_schema
@@ -114,10 +114,10 @@ class AddressedRows:
         return self._by_bits(rows, keep=False)
 
     def _by_bits(self, rows: Mapping[str, BitMap64], keep: bool) -> DataFrame:
-        words = words_table((self._number_of[path], bitmap) for path, bitmap in rows.items())
+        bitmaps = [(self._number_of[path], bitmap) for path, bitmap in rows.items()]
         spark = self.frame.sparkSession
         number = F.shiftright(ADDRESS, _ROW_BITS)
-        return without_deleted_rows(spark, self.frame, words, number, F.lit(True) if keep else None)
+        return without_deleted_rows(spark, self.frame, bitmaps, number, F.lit(True) if keep else None)
 
 
 def address_of(number: Column) -> Column:

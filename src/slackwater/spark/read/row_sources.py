@@ -5,8 +5,9 @@ Source: delta-protocol.md "Data Files", "Deletion Vectors", "Partition Value Ser
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -26,14 +27,16 @@ from slackwater.spark.parquet import field_ids
 from slackwater.spark.parquet.rebase_modes import READ_AS_WRITTEN, calendar_options
 from slackwater.spark.parquet.type_support import unreadable_by_spark
 from slackwater.spark.read.arrow_rows import ArrowFiles, arrow_rows
-from slackwater.spark.read.deleted_rows import deleted_rows, without_deleted_rows
+from slackwater.spark.read.deleted_rows import without_deleted_rows
 from slackwater.spark.read.file_columns import (
+    SIZE,
     Constants,
     file_constants,
     file_number,
     file_numbers,
     hive_columns,
     never_null_constants,
+    size_numbers,
     uniform_constants,
     with_file_constants,
 )
@@ -195,23 +198,38 @@ class SparkRowSource(_Files):
         urls = self.locations.metadata_urls(asked.paths) if needs_urls else []
         numbers = file_numbers(urls) if needs_row and asked.ordinals is None else None
         ordinals = range(len(asked.paths)) if asked.ordinals is None else asked.ordinals
-        if needs_row and numbers is None:
+        sizes = self._size_numbers(asked.paths) if needs_row and not asked.needs_row else None
+        if needs_row and numbers is None and sizes is None:
             constants[_ORDINAL] = _ordinals(ordinals)
         frame = self._relation(asked.paths, asked.schema, partitions, asked.not_null)
         if urls:
             verify_urls(self.spark, frame, urls)
-        frame, values = with_file_constants(self.spark, frame, urls, constants, needs_row, not_null)
+        frame, values = with_file_constants(
+            self.spark, frame, urls, constants, needs_row, not_null, needs_size=sizes is not None
+        )
         names = dict(zip((column.name for column in asked.partitions), native or [], strict=False))
         if not needs_row:
             return RowReadResult(frame, names, values)
+        if sizes is not None:
+            return RowReadResult(frame, names, values, sizes, F.col(SIZE))
         if numbers is None:
             return RowReadResult(frame, names, values, ordinals, values[_ORDINAL])
         return RowReadResult(frame, names, values, numbers, file_number())
 
+    def _size_numbers(self, paths: Sequence[str]) -> list[int] | None:
+        """Return numbers of the files that Spark knows without their paths. None if there are none."""
+        places = [self.locations.place(path) for path in paths] if self.locations.is_local else []
+        if not places or any("://" in place for place in places):
+            return None
+        with suppress(OSError):
+            return size_numbers([os.stat(place).st_size for place in places])  # noqa: PTH116  (as in `require_content`)
+        return None
+
     def without_deleted(self, found: RowReadResult, files: pa.Table) -> DataFrame:
         vectors = files["deletionVector"].to_pylist()
-        words = deleted_rows(self.snapshot.store, found.numbers, vectors, self.allow_outside_root)
-        return without_deleted_rows(self.spark, found.frame, words, found.number)
+        bitmaps = load_deletion_vectors(self.snapshot.store, vectors, self.allow_outside_root)
+        numbered = list(zip(found.numbers, bitmaps, strict=True))
+        return without_deleted_rows(self.spark, found.frame, numbered, found.number)
 
     def deferred(self, files: FileListing, schema: spark_types.StructType) -> DataFrame:
         """Return the rows of files chosen when Spark plans a query: the columns `schema`, and the partition columns."""

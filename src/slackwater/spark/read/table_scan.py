@@ -35,7 +35,7 @@ from slackwater.spark.jvm.local_rows import accepts_later_rows
 from slackwater.spark.parquet import field_ids
 from slackwater.spark.parquet.rebase_modes import by_calendar, rebases_unmarked_files
 from slackwater.spark.read.deferred_files import DeferredFiles, DeferredVectorFiles, first_files, numbered
-from slackwater.spark.read.deleted_rows import LaterWords, without_deleted_rows
+from slackwater.spark.read.deleted_rows import LaterWords, without_later_words
 from slackwater.spark.read.file_columns import (
     FILE,
     ROW,
@@ -301,7 +301,7 @@ class TableScan:
         if isinstance(files, DeferredVectorFiles):
             frame, number = numbered(frame)
             words = LaterWords(files.identity, files.words)
-            frame = without_deleted_rows(self.spark, frame, words, number, size=files.chunk_size)
+            frame = without_later_words(self.spark, frame, words, number, files.chunk_size)
         native = dict(zip(partition_columns, typed.names, strict=True))
         columns = [self._expression(c, mode, native, {}) for c in self.columns]
         return self._selected(frame, [*columns, metadata_struct((), True)] if self.options.metadata else columns)
