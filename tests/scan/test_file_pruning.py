@@ -9,7 +9,7 @@ import pytest
 from slackwater.predicate.predicate import Predicate
 from slackwater.predicate.sql import parse_predicate
 from slackwater.protocol.schema.schema import DATE, LONG, STRING, StructField, StructType
-from slackwater.scan.file_pruning import PruneReport, plan, prune
+from slackwater.scan.pruning.file_pruning import PruneReport, plan, prune
 
 SCHEMA = StructType((StructField("day", DATE), StructField("id", LONG), StructField("name", STRING)))
 

@@ -41,7 +41,7 @@ from slackwater.protocol.schema.schema import (
     StructField,
     StructType,
 )
-from slackwater.scan.file_pruning import prune
+from slackwater.scan.pruning.file_pruning import prune
 from tests.examples import examples
 
 UTC = dt.timezone.utc

@@ -40,7 +40,7 @@ from slackwater.protocol.schema.schema import (
     StructField,
     StructType,
 )
-from slackwater.scan.file_pruning import prune
+from slackwater.scan.pruning.file_pruning import prune
 from slackwater.stats.footer_bounds import Writer, json_bounds
 from slackwater.stats.footers import StatsLeaves, parquet_footer, stats_leaves, stats_of_footer
 from slackwater.stats.stats_columns import parse_stats_columns, validate_stats_columns

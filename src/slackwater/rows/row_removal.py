@@ -17,7 +17,7 @@ from slackwater.predicate.predicate import Constant, Predicate, not_true
 from slackwater.rows.row_writer import RowWriter
 from slackwater.scan.arrow_scan import FILE_COLUMNS, ArrowScan
 from slackwater.scan.file_changes import DELETE
-from slackwater.scan.file_pruning import prune
+from slackwater.scan.pruning.file_pruning import prune
 from slackwater.scan.row_count import files_of, live_row_counts, total
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.commit.transaction import TableTransaction

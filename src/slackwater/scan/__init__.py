@@ -1,1 +1,1 @@
-"""Reads of one version: file pruning, deletion vectors, row scans, and file lifetimes."""
+"""Reads of one version: deletion vectors, row scans, and file lifetimes."""

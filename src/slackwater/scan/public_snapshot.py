@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from slackwater.log.files.version_checksum import VersionChecksum
     from slackwater.log.history import CommitHistory
-    from slackwater.scan.file_pruning import PruneReport
+    from slackwater.scan.pruning.file_pruning import PruneReport
 
 
 class Snapshot(ABC):

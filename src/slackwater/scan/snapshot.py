@@ -23,13 +23,16 @@ from slackwater.scan.public_snapshot import Snapshot as PublicSnapshot
 from slackwater.scan.public_snapshot import VariantFormat
 
 if TYPE_CHECKING:
-    from slackwater.scan.file_pruning import PruneReport, PruneResult
+    from slackwater.scan.pruning.file_pruning import PruneReport, PruneResult
 
 Path = tuple[str, ...]
 
 
 class Snapshot(LogSnapshot, PublicSnapshot):
     """The implementation of `slackwater.Snapshot`, with additional methods for reads, writes and table services."""
+
+    has_all_files = True
+    """Whether `live_files` returns all files of the version."""
 
     def __repr__(self) -> str:
         return f"<Snapshot {visible(without_secrets(self.table.location))}: {self.brief()}>"
@@ -75,12 +78,16 @@ class Snapshot(LogSnapshot, PublicSnapshot):
     ) -> PruneResult:
         """Return the result of `files` with the prune report. The table may have additional columns."""
         # Imported here, because a snapshot without a condition needs no statistics.
-        from slackwater.scan.file_pruning import plan
+        from slackwater.scan.pruning.file_pruning import plan
+        from slackwater.scan.pruning.recent_files import recent_files
 
         predicate = self._predicate(where, zone)
+        has_stats = any(name.split(".")[0] in ("stats", "stats_parsed") for name in columns)
+        if not has_stats and (known := recent_files.plan(self, predicate, columns, zone)) is not None:
+            return known
         partition_columns = self.metadata.partition_columns
         data_columns = [path for path in columns_of(predicate) if path[0] not in partition_columns]
-        needed = [*columns, "partitionValues", *(self._stats_columns(data_columns) if data_columns else ())]
+        needed = [*columns, "partitionValues", *(self.stats_columns(data_columns) if data_columns else ())]
         fills = "stats" in columns and not any(name.split(".")[0] == "stats_parsed" for name in columns)
         needed += ["path", "deletionVector"] if fills else []
         files = self.live_files(list(dict.fromkeys(needed)))
@@ -169,7 +176,8 @@ class Snapshot(LogSnapshot, PublicSnapshot):
         """The physical path of every column by display path; empty without column mapping."""
         return physical_paths(self.schema, self.column_mapping_mode)
 
-    def _stats_columns(self, data_columns: Sequence[Path]) -> list[str]:
+    def stats_columns(self, data_columns: Sequence[Path]) -> list[str]:
+        """Return the columns of live files with the statistics of `data_columns`, for `live_files`."""
         physical = [".".join(self.physical_paths.get(path, path)) for path in data_columns]
         parsed = [
             f"stats_parsed.{group}.{path}" for group in ("minValues", "maxValues", "nullCount") for path in physical

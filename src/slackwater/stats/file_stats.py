@@ -5,7 +5,7 @@ Source: delta-protocol.md "Per-file Statistics", "Partition Value Serialization"
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -39,6 +39,19 @@ class ColumnStats:
     num_records: pa.Array
     tight: pa.Array
     exact: bool = False
+
+    @property
+    def arrays(self) -> tuple[pa.Array, ...]:
+        """All arrays."""
+        return self.min, self.max, self.null_count, self.num_records, self.tight
+
+    @staticmethod
+    def joined(parts: Sequence[ColumnStats]) -> ColumnStats:
+        """Return the statistics of the files of all `parts`, at least one, of one column."""
+        low, high, nulls, records, tight = (
+            pa.concat_arrays(each) for each in zip(*(part.arrays for part in parts), strict=True)
+        )
+        return ColumnStats(parts[0].data_type, low, high, nulls, records, tight, parts[0].exact)
 
 
 def record_counts(files: pa.Table) -> pa.ChunkedArray | pa.Array:

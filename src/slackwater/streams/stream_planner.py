@@ -21,7 +21,7 @@ from slackwater.protocol.features.column_mapping import physical_name
 from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.scan.deletion_vectors import load_deletion_vectors
 from slackwater.scan.file_changes import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, INSERT, FileChange
-from slackwater.scan.file_pruning import plan
+from slackwater.scan.pruning.file_pruning import plan
 from slackwater.scan.snapshot import physical_paths
 from slackwater.storage.path_guard import resolve_files
 from slackwater.streams.file_tasks import StreamTask, tasks_of

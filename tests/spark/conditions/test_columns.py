@@ -45,7 +45,7 @@ from slackwater.protocol.schema.schema import (
     StructField,
     StructType,
 )
-from slackwater.scan.file_pruning import prune
+from slackwater.scan.pruning.file_pruning import prune
 from slackwater.spark.conditions.predicates import predicate_of
 from slackwater.spark.session.types import to_spark_schema
 

@@ -12,7 +12,7 @@ from slackwater.protocol.features.column_mapping import physical_name
 from slackwater.scan.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from slackwater.scan.file_pruning import PruneReport
+    from slackwater.scan.pruning.file_pruning import PruneReport
 
 _COLUMNS = (
     "path",
@@ -51,7 +51,7 @@ def list_files(snapshot: Snapshot, where: str | None = None, limit: int | None =
     Raises InvalidArgument if `where` is not a condition on this table, CorruptCheckpoint, InvalidSchema.
     """
     # Imported here, because other commands need no statistics of files.
-    from slackwater.scan.file_pruning import PruneReport
+    from slackwater.scan.pruning.file_pruning import PruneReport
     from slackwater.stats.file_stats import record_counts
 
     if where is None:

@@ -38,13 +38,14 @@ _MOST_LISTINGS = 10
 class CheckpointFiles:
     """The files of one complete checkpoint, several for a multi-part checkpoint. Paths are relative to the store.
 
-    `sizes` are the listed sizes of the files in bytes.
+    `sizes` are the listed sizes of the files in bytes, `modified_ms` their times in ms since the epoch.
     """
 
     version: int
     kind: LogFileKind
     paths: tuple[str, ...]
     sizes: tuple[int, ...]
+    modified_ms: tuple[int, ...] = ()
 
     @property
     def size_bytes(self) -> int:
@@ -326,10 +327,12 @@ def _complete_checkpoints(files: Iterable[tuple[LogFile, ObjectMeta]]) -> list[C
         if file.part is not None and file.num_parts is not None:
             parts[file.version, file.num_parts][file.part] = meta
         else:
-            complete.append(CheckpointFiles(file.version, file.kind, (meta.path,), (meta.size_bytes,)))
+            found_one = (meta.path,), (meta.size_bytes,), (meta.modified_ms,)
+            complete.append(CheckpointFiles(file.version, file.kind, *found_one))
     for (version, num_parts), found in parts.items():
         if len(found) == num_parts:
             metas = [found[part] for part in sorted(found)]
             paths, sizes = tuple(m.path for m in metas), tuple(m.size_bytes for m in metas)
-            complete.append(CheckpointFiles(version, LogFileKind.CHECKPOINT_MULTIPART, paths, sizes))
+            times = tuple(m.modified_ms for m in metas)
+            complete.append(CheckpointFiles(version, LogFileKind.CHECKPOINT_MULTIPART, paths, sizes, times))
     return complete

@@ -35,7 +35,7 @@ from slackwater.protocol.features import row_tracking
 from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.schema.schema import StructType
 from slackwater.scan.file_changes import CHANGE_TYPE
-from slackwater.scan.file_pruning import prune
+from slackwater.scan.pruning.file_pruning import prune
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.read.metadata_column import ROW_COMMIT_VERSION, ROW_ID
 from slackwater.spark.read.row_addresses import AddressedRows, located_schema, with_metadata

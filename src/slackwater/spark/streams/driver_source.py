@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from slackwater.errors import DataFileNotFound, OperationNotAllowed
 from slackwater.log.files.file_actions import ADD_SCHEMA
 from slackwater.predicate.predicate import Predicate
-from slackwater.scan.file_pruning import plan
+from slackwater.scan.pruning.file_pruning import plan
 from slackwater.scan.snapshot import physical_paths
 from slackwater.spark.hadoop.store import HadoopStore
 from slackwater.spark.jvm.callbacks import end_connection, without_traceback

@@ -30,7 +30,7 @@ from slackwater.protocol.actions.paths import canonical_path, canonical_paths
 from slackwater.protocol.features import managed_commits, row_tracking
 from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.features.table_features import supported_features, validate_writable
-from slackwater.scan.file_pruning import plan
+from slackwater.scan.pruning.file_pruning import plan
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.conflicts.isolation import IsolationLevel
 from slackwater.transaction.conflicts.metadata_changes import is_tolerated

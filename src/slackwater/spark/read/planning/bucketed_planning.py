@@ -148,6 +148,8 @@ class _Part(Snapshot):
     Skips the checksum and the recovery from damage, because both need all files.
     """
 
+    has_all_files = False
+
     def retry_without_damaged_checkpoint(self, read: Callable[[], T]) -> T:
         return read()
 

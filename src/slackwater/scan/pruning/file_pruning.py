@@ -12,8 +12,8 @@ from slackwater.protocol.schema.schema import StructType
 from slackwater.stats.file_stats import Path, StatsColumns
 from slackwater.stats.skipping import may_match
 
-# Files whose statistics are in memory together. The statistics of a million files need a gigabyte.
-_MOST_AT_ONCE = 1 << 17
+MOST_AT_ONCE = 1 << 17
+"""Files whose statistics are parsed together. The statistics of a million files need a gigabyte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +65,11 @@ def plan(
     zone: str = "UTC",
 ) -> PruneResult:
     """Return the result of `prune` with its report, computed in one pass."""
-    if files.num_rows <= _MOST_AT_ONCE:
+    if files.num_rows <= MOST_AT_ONCE:
         return _plan(files, predicate, schema, partition_columns, physical_names, zone)
     parts = [
-        _plan(files.slice(start, _MOST_AT_ONCE), predicate, schema, partition_columns, physical_names, zone)
-        for start in range(0, files.num_rows, _MOST_AT_ONCE)
+        _plan(files.slice(start, MOST_AT_ONCE), predicate, schema, partition_columns, physical_names, zone)
+        for start in range(0, files.num_rows, MOST_AT_ONCE)
     ]
     reports = [part.report for part in parts]
     report = PruneReport(*(sum(getattr(each, field.name) for each in reports) for field in fields(PruneReport)))
@@ -85,15 +85,18 @@ def _plan(
     zone: str,
 ) -> PruneResult:
     columns = StatsColumns(files, schema, partition_columns, physical_names, zone)
-    mentioned = columns_of(predicate)
-    partitions = frozenset(path for path in mentioned if columns.is_partition_column(path))
-    by_partition = files.filter(may_match(_about(predicate, partitions), columns))
+    by_partition = files.filter(may_match(about_partitions(predicate, columns), columns))
     kept = by_partition
-    if mentioned - partitions and by_partition.num_rows:
+    if any(not columns.is_partition_column(path) for path in columns_of(predicate)) and by_partition.num_rows:
         survivors = StatsColumns(by_partition, schema, partition_columns, physical_names, zone)
         kept = by_partition.filter(may_match(predicate, survivors))
     report = PruneReport(files.num_rows, files.num_rows - by_partition.num_rows, by_partition.num_rows - kept.num_rows)
     return PruneResult(kept, report)
+
+
+def about_partitions(predicate: Predicate, columns: StatsColumns) -> Predicate:
+    """Return `predicate` restricted to partition columns. Other conditions become `Unprunable`."""
+    return _about(predicate, frozenset(path for path in columns_of(predicate) if columns.is_partition_column(path)))
 
 
 def _about(predicate: Predicate, paths: frozenset[Path]) -> Predicate:
