@@ -106,7 +106,11 @@ def file_actions(commits: Iterable[tuple[int, str, Sequence[Mapping[str, Any]]]]
             kinds.append(is_add)
             nodes.append(node)
     columns: list[pa.Array] = [_array(versions, pa.int64()), _array(kinds, pa.bool_())]
+    named = set[str]().union(*nodes)
     for column in _CONTENT:
+        if column.name not in named:
+            columns.append(pa.nulls(len(nodes), column.type))
+            continue
         values: list[Any] = [node.get(column.name) for node in nodes]
         try:
             columns.append(_array(values, column.type))
@@ -119,6 +123,7 @@ def file_actions(commits: Iterable[tuple[int, str, Sequence[Mapping[str, Any]]]]
     return pa.table(columns, schema=ACTION_SCHEMA)
 
 
+_OBJECTS = {dict, type(None)}
 _NOT_OF_TYPE = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
@@ -126,15 +131,20 @@ def _array(values: list[Any], data_type: pa.DataType) -> pa.Array:
     plain = plain_array(values, data_type) if len(values) <= _FEW_VALUES else None
     if plain is not None:
         return plain
-    if pa.types.is_nested(data_type) and any(v is not None and not isinstance(v, dict) for v in values):
+    kinds = set(map(type, values))
+    if pa.types.is_nested(data_type) and not kinds <= _OBJECTS:
         # Arrow accepts a list for a struct or a map if the other values are lists too.
         raise TypeError("expected JSON objects")
-    if pa.types.is_integer(data_type) and any(isinstance(v, float) and not v.is_integer() for v in values):
+    if float in kinds and pa.types.is_integer(data_type) and not all(map(_is_whole, values)):
         # Arrow truncates fractions.
         raise TypeError("expected whole numbers")
     if pa.types.is_map(data_type):
         values = [None if value is None else list(value.items()) for value in values]
     return pa.array(values, data_type)
+
+
+def _is_whole(value: Any) -> bool:
+    return not isinstance(value, float) or value.is_integer()
 
 
 def _holds(value: Any, data_type: pa.DataType) -> bool:

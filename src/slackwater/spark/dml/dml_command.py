@@ -88,9 +88,9 @@ class DmlResult:
 class DmlCommand:
     """A DELETE, UPDATE or MERGE on the newest version of `table`.
 
-    `way` is the row transport, see `choose_transport`. Written files are deleted if the commit failed without effect,
-    and retained if its outcome is unknown. Raises TableNotFound if there is no table, UnsupportedFeature if the table
-    cannot be written.
+    `way` is the row transport, see `choose_transport`. `newest` is the newest version, if it was read just now. Written
+    files are deleted if the commit failed without effect, and retained if its outcome is unknown. Raises TableNotFound
+    if there is no table, UnsupportedFeature if the table cannot be written.
     """
 
     is_by_application = True
@@ -106,9 +106,10 @@ class DmlCommand:
         alias: str | None = None,
         settings: SessionSettings | None = None,
         way: str | None = None,
+        newest: Snapshot | None = None,
     ) -> None:
         try:
-            snapshot = Snapshot.open(table)
+            snapshot = newest or Snapshot.open(table)
         except TableNotFound as error:
             raise TableNotFound(not_a_table(table.store), error_class="DELTA_MISSING_DELTA_TABLE") from error
         snapshot.configuration.require_writable(table.root_url)

@@ -88,19 +88,20 @@ class DeltaOptimizeBuilder(_Builder):
         (1, 0)
         """
         table = self._table()
-        if not clustering_paths(Snapshot.open(table)):
+        newest = Snapshot.open(table)
+        if not clustering_paths(newest):
             if self._takes_all:
                 raise InvalidArgument(
                     f"{self._path}: the table is not clustered. Leave full() out",
                     error_class="DELTA_OPTIMIZE_FULL_NOT_SUPPORTED",
                 )
-            return self._result(compact(self._spark, table, self._where))
+            return self._result(compact(self._spark, table, self._where, newest=newest))
         if self._where.given is not None:
             raise InvalidArgument(
                 f"{self._path}: the table is clustered, so it has no partitions to choose. Leave where out",
                 error_class="DELTA_CLUSTERING_WITH_PARTITION_PREDICATE",
             )
-        return self._result(cluster(self._spark, table, self._takes_all))
+        return self._result(cluster(self._spark, table, self._takes_all, newest))
 
     def executeZOrderBy(self, *cols: str | list[str] | tuple[str, ...]) -> DataFrame:
         """Rewrite the files of each partition with rows sorted along a z-curve through `cols`. `cols` can be one list.

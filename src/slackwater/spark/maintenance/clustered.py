@@ -25,6 +25,7 @@ from slackwater.protocol.features import clustering
 from slackwater.protocol.schema.column_paths import format_column_path, parse_column_path
 from slackwater.protocol.schema.schema import ColumnPath, collation_of
 from slackwater.scan.row_count import live_row_counts, total
+from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.dml.executor_rewrite import Finished
 from slackwater.spark.maintenance.curve_sort import in_curve_order
 from slackwater.spark.maintenance.metrics import OptimizeMetrics
@@ -62,9 +63,11 @@ def order_by_curve(spark: SparkSession, table: Table, where: PartitionFilter, na
     return run(change, work)
 
 
-def cluster(spark: SparkSession, table: Table, takes_all: bool = False) -> OptimizeMetrics:
-    """Cluster new files along a Hilbert curve, or all files with `takes_all`. Raises as `compact`."""
-    change = RewriteCommand(spark, table, OPTIMIZE)
+def cluster(
+    spark: SparkSession, table: Table, takes_all: bool = False, newest: Snapshot | None = None
+) -> OptimizeMetrics:
+    """Cluster new files along a Hilbert curve, or all files with `takes_all`. `newest` and errors as in `compact`."""
+    change = RewriteCommand(spark, table, OPTIMIZE, newest=newest)
     paths = clustering_paths(change.snapshot)
     packing = packing_of(change.settings, change.snapshot.properties)
     settings = change.settings

@@ -29,6 +29,7 @@ from slackwater.maintenance.layout.dropped_columns import to_purge
 from slackwater.protocol.features import clustering
 from slackwater.protocol.features.sql_columns import read_columns
 from slackwater.protocol.properties.properties import TableProperties
+from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.dml.dml_command import DmlCommand
 from slackwater.spark.dml.executor_rewrite import Finished
 from slackwater.spark.dml.matching_rows import Condition
@@ -82,17 +83,18 @@ def compact(
     where: PartitionFilter,
     auto: BinPackingOptions | None = None,
     least_files: int = 0,
+    newest: Snapshot | None = None,
 ) -> OptimizeMetrics:
     """Merge small files of each partition, and rewrite files with many deleted rows without these rows.
 
     `auto`: the file sizes of an automatic compaction. Partitions with fewer than `least_files` files to rewrite are
-    left out. Nothing is committed if there is nothing to do.
+    left out. `newest` is the newest version, if it was read just now. Nothing is committed if there is nothing to do.
 
     Raises InvalidArgument for a condition on columns other than partition columns, and a
     DeltaConcurrentModificationException that names the concurrent commit to the same files.
     After one of these errors, the table is unchanged.
     """
-    change = RewriteCommand(spark, table, OPTIMIZE)
+    change = RewriteCommand(spark, table, OPTIMIZE, newest=newest)
     packing = auto or packing_of(change.settings, change.snapshot.properties)
 
     def bins(files: pa.Table) -> list[Bin]:
