@@ -80,7 +80,8 @@ class LaterWords:
 class BitArray:
     """The deleted rows of few files in one array: 2 to the power of `slot_bits` slots, then the words of all files.
 
-    A file number has the slot `(number * multiplier) >> 20`, modulo the number of slots. No two files share a slot.
+    A file number has the slot `(number * multiplier) >> 20`, modulo the number of slots. No two files share a slot. A
+    slot has the file number, -1 for none, and the place of the file's words.
     """
 
     numbers: npt.NDArray[np.int64]
@@ -97,16 +98,17 @@ class BitArray:
             return None
         files = np.array([number for number, _ in bitmaps], np.int64)
         multiplier, slot_bits = _spread(files)
-        slots = np.zeros(1 << slot_bits, np.int64)
+        slots = np.full((1 << slot_bits, 2), -1, np.int64)
         words = np.zeros(sum(counts), np.int64)
         end = 0
         for (_, rows), count, slot in zip(bitmaps, counts, _slots(files, multiplier, slot_bits), strict=True):
             bits = np.zeros(count * 64, bool)
             bits[np.array(rows.to_array(), np.int64)] = True
             words[end : end + count] = np.packbits(bits, bitorder="little").view("<i8")
-            slots[slot] = (len(slots) + end) << _COUNT_BITS | count
+            slots[slot, 1] = (slots.size + end) << _COUNT_BITS | count
             end += count
-        return BitArray(np.concatenate([slots, words]), multiplier, slot_bits)
+        slots[_slots(files, multiplier, slot_bits), 0] = files
+        return BitArray(np.concatenate([slots.ravel(), words]), multiplier, slot_bits)
 
     def is_set(self, spark: SparkSession, number: Column) -> Column:
         """Return whether the bit of a row with ROW is set, in the file with this number."""
@@ -114,12 +116,15 @@ class BitArray:
         lists = pa.LargeListArray.from_arrays(offsets, pa.array(self.numbers))
         array = spark.createDataFrame(pa.table([lists], names=[_ARRAY]), schema=_ARRAY_SCHEMA).scalar()
         product = F.shiftright(number * F.lit(self.multiplier), _PRODUCT_SHIFT)
-        slot = F.get(array, product.bitwiseAND((1 << self.slot_bits) - 1).cast("int"))
+        slot = F.shiftleft(product.bitwiseAND((1 << self.slot_bits) - 1).cast("int"), 1)
+        place = F.get(array, slot + 1)
         word = F.shiftright(ROW, 6)
-        bits = F.get(array, (F.shiftright(slot, _COUNT_BITS) + word).cast("int"))
+        bits = F.get(array, (F.shiftright(place, _COUNT_BITS) + word).cast("int"))
         bit = F.expr(f"cast({ROW} & 63 as int)")
-        is_within = word < slot.bitwiseAND((1 << _COUNT_BITS) - 1)
-        return is_within & (F.call_function("shiftright", bits, bit).bitwiseAND(1) == 1)
+        # The frame may have files without an entry.
+        is_file = F.get(array, slot) == number
+        is_within = word < place.bitwiseAND((1 << _COUNT_BITS) - 1)
+        return is_file & is_within & (F.call_function("shiftright", bits, bit).bitwiseAND(1) == 1)
 
 
 def _spread(files: npt.NDArray[np.int64]) -> tuple[int, int]:
@@ -163,8 +168,8 @@ def without_deleted_rows(
 ) -> DataFrame:
     """Return `frame` (with ROW) without the rows of `bitmaps`: indexes of rows for each `number` of a file.
 
-    The numbers are distinct within `frame`, have 32 bits and are not negative. For rows with `keep_set` true, the
-    filter is inverted: only rows of `bitmaps` remain.
+    The numbers are distinct within `frame`, have 32 bits and are not negative. A number of `frame` without bitmap has
+    no such rows. For rows with `keep_set` true, the filter is inverted: only rows of `bitmaps` remain.
     """
     array = BitArray.of(bitmaps)
     if array is None:
