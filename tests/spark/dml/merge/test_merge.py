@@ -7,11 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from slackwater import Snapshot, errors
+from slackwater import DeltaTable, Snapshot, errors
+from slackwater.spark.dml.dml_command import DmlCommand
 from tests.spark.changed import FEED, MAPPING, VECTORS, WRITTEN_ALIKE, counts, info, make
 from tests.spark.written import actions, changes, data_files, listing, read, rows
 
@@ -378,3 +380,53 @@ def test_the_arguments_are_those_of_delta_spark(spark: SparkSession, path: str) 
         with pytest.raises(kind, match=says):
             call()
     assert len(data_files(path)) == 1
+
+
+@pytest.mark.parametrize(
+    ("clauses", "reads", "rows_of_1_3_and_4"),
+    [
+        (lambda m: m.whenMatchedUpdateAll(), 1, [(1, 21, "a"), (3, 23, "b"), (4, 34, "c")]),
+        (
+            lambda m: m.whenMatchedUpdateAll("s.v > 25").whenMatchedUpdateAll(),
+            1,
+            [(1, 21, "a"), (3, 23, "b"), (4, 34, "c")],
+        ),
+        (
+            lambda m: m.whenMatchedUpdateAll("t.v = 3").whenMatchedDelete("t.v = 4"),
+            1,
+            [(1, 1, "old"), (3, 23, "b")],
+        ),
+        (
+            lambda m: m.whenMatchedUpdateAll("s.v > 25").whenMatchedUpdate(set={"v": "t.v + s.v"}),
+            2,
+            [(1, 22, "old"), (3, 26, "old"), (4, 34, "c")],
+        ),
+        (lambda m: m.whenMatchedUpdate(set={"v": "s.v"}), 2, [(1, 21, "old"), (3, 23, "old"), (4, 34, "old")]),
+    ],
+    ids=["all", "two clauses", "with a delete", "with an old value", "one column"],
+)
+def test_rows_that_come_from_the_source_are_read_once(
+    spark: SparkSession,
+    path: str,
+    clauses: Callable[[Any], Any],
+    reads: int,
+    rows_of_1_3_and_4: list[tuple[Any, ...]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = spark.range(6).selectExpr("id", "id AS v", "'old' AS text").coalesce(1)
+    table.write.format("delta").options(**{VECTORS: "true"}).save(path)
+    told = [(1, 21, "a"), (3, 23, "b"), (4, 34, "c"), (9, 39, "d")]
+    source = spark.createDataFrame(told, "id LONG, v LONG, text STRING")
+    located: list[int] = []
+    original = DmlCommand.located
+
+    def counted(self: DmlCommand, files: pa.Table, *more: Any) -> Any:
+        located.append(files.num_rows)
+        return original(self, files, *more)
+
+    monkeypatch.setattr(DmlCommand, "located", counted)
+    merge = DeltaTable.forPath(spark, path).alias("t").merge(source.alias("s"), "t.id = s.id")
+    clauses(merge).whenNotMatchedInsertAll().execute()
+    assert len(located) == reads
+    others = [(0, 0, "old"), (2, 2, "old"), (5, 5, "old"), (9, 39, "d")]
+    assert rows(read(spark, path)) == sorted([*others, *rows_of_1_3_and_4])

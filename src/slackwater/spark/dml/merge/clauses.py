@@ -43,12 +43,16 @@ _NESTED = (StructType, ArrayType, MapType)
 
 @dataclass(frozen=True)
 class ResolvedClause:
-    """A clause with its number among all clauses of the MERGE. `values` are the values of the columns set, by name."""
+    """A clause with its number among all clauses of the MERGE. `values` are the values of the columns set, by name.
+
+    `sets_all_from_source`: it sets every column to a value of the source alone.
+    """
 
     clause: MergeClause
     number: int
     condition: Column | None
     values: Mapping[str, Column]
+    sets_all_from_source: bool = False
 
     @property
     def deletes(self) -> bool:
@@ -109,7 +113,8 @@ class ClauseResolver:
         current = _no_present_value if inserts else self.current
         evolves = self.builder.evolves_schema
         values = assigned_columns(frame, assignments, self.schema, current, what, fills=evolves)
-        return ResolvedClause(clause, number, condition, self._completed(values) if inserts else values)
+        is_of_source = clause.assignments is None and not evolves and all(c.name in values for c in self.schema)
+        return ResolvedClause(clause, number, condition, self._completed(values) if inserts else values, is_of_source)
 
     def _star(self, clause: MergeClause, what: str) -> dict[ColumnPath, Column]:
         """Return the columns set by `*`: each column of the target that the source has too."""

@@ -6,7 +6,7 @@ Source: delta-protocol.md "Change Data Files", "Writer Requirements for Row Trac
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -16,7 +16,14 @@ from slackwater.errors import UnsupportedFeature
 from slackwater.protocol.schema.schema import StructField
 from slackwater.scan.file_changes import CHANGE_TYPE
 from slackwater.scan.row_count import files_of, rows_left
-from slackwater.spark.dml.dml_command import DELETE, INSERT, UPDATE_POSTIMAGE, UPDATE_PREIMAGE, DmlCommand
+from slackwater.spark.dml.dml_command import (
+    DELETE,
+    INSERT,
+    UPDATE_POSTIMAGE,
+    UPDATE_PREIMAGE,
+    DmlCommand,
+    PendingWrite,
+)
 from slackwater.spark.dml.executor_rewrite import ExecutorRewrite
 from slackwater.spark.dml.merge.builder import MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE
 from slackwater.spark.dml.merge.clauses import ResolvedClause, first_match
@@ -54,11 +61,14 @@ class MergeRows:
             apart, inserted = inserted, None
         if inserted is not None:
             frames.append(self._insert_rows(inserted))
-        written = [self._write(reduce(DataFrame.unionAll, frames), copies)] if frames else []
+        works = []
+        if frames:
+            works.append(PendingWrite(partial(self._write, reduce(DataFrame.unionAll, frames), copies), None))
+        if matches.partial.num_rows and not change.makes_vectors and not copies:
+            works.append(PendingWrite(self._copied, self._num_copied))
+        written = change.at_once(works)[: 1 if frames else 0]
         if apart is not None:
             written.append(self._insert_with_identity(apart))
-        if matches.partial.num_rows and not change.makes_vectors and not copies:
-            change.require_rows(self._num_copied, self._copied().num_rows)
         return self._num_inserted(written, copies)
 
     def record_changes(self) -> None:
@@ -105,22 +115,34 @@ class MergeRows:
         rows = matches.rows_of(self._updates)
         if not rows:
             return []
+        assert matches.pairs is not None  # noqa: S101  (set if there are WHEN MATCHED clauses)
+        pairs = matches.pairs.where(F.col(CLAUSE).isin([c.number for c in self._updates]))
+        pairs = pairs.withColumnRenamed(ADDRESS, _PAIR_ADDRESS)
+        source = with_copies(matches.source.frame, matches.source.given)
+        if not copies and not change.is_tracked and all(c.sets_all_from_source for c in self._updates):
+            return [self._updated_from_source(pairs, source)]
         if copies:
             located = change.located(pa.concat_tables([matches.whole, matches.partial]))
             gone = united(matches.deleted, matches.rows_of(self._other_updates))
             frame = change.target(located.without(gone) if gone else located)
         else:
             frame = change.target(change.located(files_of(matches.files, rows.keys())))
-        assert matches.pairs is not None  # noqa: S101  (set if there are WHEN MATCHED clauses)
-        pairs = matches.pairs.where(F.col(CLAUSE).isin([c.number for c in self._updates]))
-        pairs = pairs.withColumnRenamed(ADDRESS, _PAIR_ADDRESS)
-        source = with_copies(matches.source.frame, matches.source.given)
         changes = pairs.join(source, F.col(PAIR) == F.col(SOURCE_ID), "inner")
         width = 2 * row_bytes(matches.source.given.schema) + _PAIR_BYTES
         if fits_everywhere(frame, row_count(rows), width):
             changes = F.broadcast(changes)
         joined = frame.join(changes, F.col(ADDRESS) == F.col(_PAIR_ADDRESS), "left" if copies else "inner")
         return [joined.select(*self._updated_row(self._updates, F.col(CLAUSE), copies))]
+
+    def _updated_from_source(self, pairs: DataFrame, source: DataFrame) -> DataFrame:
+        """Return the rows updated by clauses that set every column from the source. No target row is read again."""
+        rows = row_count(self._matches.rows_of(self._updates))
+        if fits_everywhere(pairs, rows, _PAIR_BYTES):
+            pairs = F.broadcast(pairs)
+        found = source.join(pairs, F.col(SOURCE_ID) == F.col(PAIR), "inner")
+        last = self._updates[-1].values
+        columns = [self._chosen(c, self._updates[:-1], last[c.name]).alias(c.name) for c in self._change.schema]
+        return found.select(*columns, F.col(CLAUSE).cast("int").alias(CLAUSE))
 
     def _updated_by_target(self) -> list[DataFrame]:
         """Return the rows updated by WHEN NOT MATCHED BY SOURCE clauses."""
