@@ -9,6 +9,7 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -24,6 +25,7 @@ from slackwater.data_files.schema_adapter import ColumnMatch, matched
 from slackwater.errors import InvalidArgument, StorageError
 from slackwater.protocol.actions.partition_values import hive_directory
 from slackwater.protocol.properties.parquet_version import WRITER_VERSION, page_version
+from slackwater.storage.local_store import staged_name
 from slackwater.storage.store import ObjectStore
 
 GROUP_BYTES = 64 * 1024**2
@@ -164,11 +166,7 @@ class LocalFile:
         self._form = form
         self._columns: list[ColumnMatch] | None = None
         self._writer: pq.ParquetWriter | None = None
-        try:
-            with NamedTemporaryFile(prefix="slackwater-", suffix=".parquet", delete=False) as file:
-                self._local = Path(file.name)
-        except OSError as error:
-            raise StorageError(f"a temporary file cannot be created on the local disk of a writer: {error}") from error
+        self._local = _new_file(store)
 
     @property
     def room(self) -> int:
@@ -205,8 +203,8 @@ class LocalFile:
             name = f"part-{uuid.uuid4()}-c000{_CODECS[self._form.codec][1]}.parquet"
             directory = f"{self._directory}/" if self._directory else ""
             path = f"{directory}{hive_directory(partitions)}{name}"
-            self._store.put_file(path, self._local)
             footer = self._footer(size_bytes)
+            self._store.put_file(path, self._local)
         except OSError as error:
             raise self._failed(error) from error
         finally:
@@ -242,6 +240,21 @@ class LocalFile:
             length = int.from_bytes(file.read(4), "little") + _FOOTER_TAIL
             file.seek(size_bytes - length)
             return file.read(length)
+
+
+def _new_file(store: ObjectStore) -> Path:
+    """Return a new file for the rows: hidden in the root of a local store, which then moves it, else temporary."""
+    root = store.local_root
+    if root is not None:
+        staged = Path(root, staged_name())
+        with suppress(OSError):
+            staged.open("xb").close()
+            return staged
+    try:
+        with NamedTemporaryFile(prefix="slackwater-", suffix=".parquet", delete=False) as file:
+            return Path(file.name)
+    except OSError as error:
+        raise StorageError(f"a temporary file cannot be created on the local disk of a writer: {error}") from error
 
 
 @dataclass

@@ -148,9 +148,31 @@ class LocalObjectStore:
         self._replace(path, self._staged("put", path, data))
 
     def put_file(self, path: str, local_file: str | os.PathLike[str]) -> None:
-        with open_local(local_file) as source:
+        """See `ObjectStore.put_file`. A file with a staged name in the store's root is moved instead of copied."""
+        file = Path(local_file)
+        if file.parent == self._root and is_staged(file.name) and self._is_moved(file, path):
+            return
+        with open_local(file) as source:
             staged = self._staged("put", path, source)
         self._replace(path, staged)
+
+    def _is_moved(self, file: Path, path: str) -> bool:
+        """Sync the file and move it. Return False if the directory of the object is on another file system."""
+        target = self._os_path(path)
+        with self._explained("put", path):
+            descriptor = os.open(file, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            try:
+                _in_its_directory(target, lambda: file.replace(target))
+            except OSError as error:
+                if error.errno == errno.EXDEV:
+                    return False
+                raise
+        _sync_directory(target.parent)
+        return True
 
     def delete(self, paths: Sequence[str]) -> None:
         # Paths are strings, because pathlib objects for many files cost as much as the deletes.
