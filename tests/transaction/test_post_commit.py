@@ -12,6 +12,7 @@ import pytest
 
 from slackwater.errors import StorageError
 from slackwater.log.checksum_totals import checksum_of, has_histograms
+from slackwater.log.cleanup import LogCleanup
 from slackwater.log.files.version_checksum import read_version_checksum
 from slackwater.log.table import Table
 from slackwater.protocol.actions.actions import DomainMetadata
@@ -22,6 +23,7 @@ from slackwater.transaction import post_commit
 from slackwater.transaction.commit.transaction import TableTransaction
 from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.committers.filesystem import FilesystemCommitter
+from slackwater.transaction.log_maintenance import clean_up
 from slackwater.transaction.post_commit import PostCommitHook, is_checkpoint_due
 from tests.transaction.tables import (
     START_MS,
@@ -200,17 +202,43 @@ def test_the_checksum_of_a_commit_that_moved_behind_others_counts_theirs() -> No
     _is_true(mine.commit("WRITE").snapshot)
 
 
-def test_old_versions_are_cleaned_up_behind_a_checkpoint(tmp_path: Path) -> None:
+def test_old_versions_are_cleaned_up_behind_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     snapshot = table(properties=EVERY_TWO, path=tmp_path / "t")
     *_, last = _grow(snapshot, 5)
     assert log_files(last.store)[0].startswith(f"{0:020d}")
     for name in log_files(last.store):
         if name[0] == "0" and int(name[:20]) <= 4:
             _age(tmp_path / "t" / "_delta_log" / name, days=100)
+    monkeypatch.setattr(post_commit, "_cleanups", post_commit._RecentCleanups())
     (after,) = _grow(last.snapshot, 1)
     assert any(done.startswith("cleanup of ") for done in after.upkeep)
     assert log_files(after.store)[0].startswith(f"{4:020d}")
     assert len(live(after.store)) == 6
+
+
+def test_the_log_is_listed_for_a_cleanup_once_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    times: list[int] = []
+
+    def cleaned(snapshot: Snapshot, now_ms: int) -> LogCleanup:
+        times.append(now_ms)
+        if len(times) == 1:
+            raise StorageError("the store does not answer")
+        return clean_up(snapshot, now_ms)
+
+    monkeypatch.setattr(post_commit, "clean_up", cleaned)
+    snapshots = [result.snapshot for result in _grow(table(properties={"delta.checkpointInterval": "1"}), 2)]
+    # The failed one was done again.
+    assert len(times) == 2
+    day_ms = 86_400_000
+    start_ms = times[-1] - times[-1] % day_ms
+    for more_ms, expected in ((0, 2), (day_ms - 1, 2), (day_ms, 3), (2 * day_ms - 1, 3), (2 * day_ms, 4)):
+        post_commit._clean_up(snapshots[-1], start_ms + more_ms)
+        assert len(times) == expected
+    # Another retention may delete other files.
+    shorter = table(properties={"delta.logRetentionDuration": "interval 10 days"})
+    post_commit._clean_up(shorter, start_ms)
+    post_commit._clean_up(shorter, start_ms)
+    assert len(times) == 5
 
 
 def _age(path: Path, days: int) -> None:
@@ -301,11 +329,14 @@ def test_a_writer_of_few_commits_writes_a_checkpoint_that_is_long_due() -> None:
 
 
 @pytest.mark.parametrize("cleanup", [True, False])
-def test_old_versions_are_cleaned_up_behind_a_checkpoint_of_backfilled_commits(tmp_path: Path, cleanup: bool) -> None:
+def test_old_versions_are_cleaned_up_behind_a_checkpoint_of_backfilled_commits(
+    tmp_path: Path, cleanup: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = _grow(table(properties={"delta.checkpointInterval": "4"}, path=tmp_path / "t"), 7)[-1].snapshot
     for name in log_files(before.store):
         if name[0] == "0":
             _age(tmp_path / "t" / "_delta_log" / name, days=100)
+    monkeypatch.setattr(post_commit, "_cleanups", post_commit._RecentCleanups())
     done = _next(before, 8, PostCommitHook(cleanup=cleanup)).upkeep
     assert done[:2] == ("checkpoint 8", "checksum")
     assert [each.startswith("cleanup of ") for each in done[2:]] == [True] * cleanup

@@ -67,9 +67,7 @@ def clean_up_log(
         return LogCleanup()
     boundary = protected_before(snapshot.configuration)
     listing = list_log(store)
-    cutoff = _cutoff_version(
-        store, snapshot, listing, _midnight_ms(now_ms - (snapshot.properties.duration_ms(LOG_RETENTION) or 0))
-    )
+    cutoff = _cutoff_version(store, snapshot, listing, cleanup_cutoff_ms(snapshot, now_ms))
     if cutoff is not None and expected_checkpoint is not None and expected_checkpoint <= cutoff:
         kept: int | None = expected_checkpoint
     else:
@@ -87,6 +85,14 @@ def clean_up_log(
     deleted = [] if kept is None else delete(store, _expired(store, kept))
     deleted += delete(store, [_unreferenced_sidecars(store, _midnight_ms(now_ms) - _DAY_MS, deleted)])
     return LogCleanup(tuple(deleted), cutoff, kept)
+
+
+def cleanup_cutoff_ms(snapshot: LogSnapshot, now_ms: int) -> int:
+    """Return the time up to which commits have expired at `now_ms`: `delta.logRetentionDuration` ago, at midnight UTC.
+
+    A cleanup with the same result may delete the same files. Raises CorruptTable for an invalid duration.
+    """
+    return _midnight_ms(now_ms - (snapshot.properties.duration_ms(LOG_RETENTION) or 0))
 
 
 def _midnight_ms(time_ms: int) -> int:

@@ -5,11 +5,14 @@ Source: delta-protocol.md "Checkpoints", "Metadata Cleanup"; docs/architecture.m
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import TypeVar
 
 from slackwater.log.checksum_totals import checksum_of, first_checksum, has_histograms, next_checksum
+from slackwater.log.cleanup import cleanup_cutoff_ms
 from slackwater.log.files.commits import ParsedCommit
 from slackwater.log.files.last_checkpoint import read_last_checkpoint
 from slackwater.log.files.version_checksum import VersionChecksum, write_version_checksum
@@ -29,6 +32,7 @@ _TURNS = 4
 _MOST_FILES_COUNTED = 100_000
 # Maximum number of files whose sizes are read to complete a checksum without histograms, by another writer.
 _MOST_FILES_READ_AGAIN = 10_000
+_MOST_CLEANUPS = 1_000
 
 
 @dataclass(frozen=True)
@@ -202,6 +206,31 @@ def _write_checkpoint(snapshot: Snapshot, now_ms: int) -> str:
     return f"checkpoint {checkpoint(snapshot, now_ms).version}"
 
 
+class _RecentCleanups:
+    """The cleanups of this process. A cleanup lists the whole log, but what it may delete only changes at midnight."""
+
+    def __init__(self) -> None:
+        self._done: OrderedDict[Hashable, None] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def is_due(self, key: Hashable) -> bool:
+        with self._lock:
+            return key not in self._done
+
+    def add(self, key: Hashable) -> None:
+        with self._lock:
+            self._done[key] = None
+            while len(self._done) > _MOST_CLEANUPS:
+                self._done.popitem(last=False)
+
+
+_cleanups = _RecentCleanups()
+
+
 def _clean_up(snapshot: Snapshot, now_ms: int) -> str | None:
+    key = snapshot.store.root_url, snapshot.metadata.id, cleanup_cutoff_ms(snapshot, now_ms)
+    if not _cleanups.is_due(key):
+        return None
     deleted = clean_up(snapshot, now_ms).deleted
+    _cleanups.add(key)
     return f"cleanup of {len(deleted)} files" if deleted else None
