@@ -66,13 +66,13 @@ def stats_leaves(
     properties: Mapping[str, str],
     clustering_columns: Iterable[Sequence[str]] = (),
 ) -> StatsLeaves:
-    """The leaf columns of `schema` to keep statistics of; `mode` is the table's column mapping mode.
+    """Return the leaf columns of `schema` with statistics. `mode` is the column mapping mode.
 
-    `schema`, `partition_columns` and the property `dataSkippingStatsColumns` have display names, `clustering_columns`
-    physical paths as the table's domain stores them: these have statistics whatever the properties say. Partition and
-    void columns have none, but a void one counts among the indexed columns. Names that lead nowhere are passed over,
-    so that a table with them can be written: `validate_stats_columns` refuses them when they are set. Raises
-    CorruptTable for settings that are none.
+    `schema`, `partition_columns` and the property `dataSkippingStatsColumns` have display names. `clustering_columns`
+    are physical paths from the table's domain. Clustering columns have statistics in any case. Partition and void
+    columns have no statistics, but a void column counts among the indexed columns. Unknown names are ignored, so that
+    the table stays writable: `validate_stats_columns` rejects unknown names in a new property. Raises CorruptTable for
+    invalid settings.
     """
     found = TableProperties(properties)
     partitions = frozenset(partition_columns)
@@ -119,10 +119,10 @@ def parse_stats_columns(text: str) -> list[ColumnPath]:
 def validate_stats_columns(
     schema: StructType, partition_columns: Collection[str], properties: Mapping[str, str]
 ) -> None:
-    """Refuse a property `dataSkippingStatsColumns` that a user sets to columns without bounds.
+    """Reject a property `dataSkippingStatsColumns` with columns without bounds.
 
-    Raises InvalidArgument for a column that is missing, that the table is partitioned by, that is inside an array or a
-    map, or whose type has no bounds. Inside structs such types pass, as they do in delta-spark.
+    Raises InvalidArgument for a missing column, a partition column, a column inside an array or a map, or a type
+    without bounds. Inside structs such types are accepted, like in delta-spark.
     """
     text = TableProperties(properties).get(DATA_SKIPPING_STATS_COLUMNS)
     for named in () if text is None else parse_stats_columns(text):

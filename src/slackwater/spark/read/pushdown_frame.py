@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -106,10 +106,11 @@ class ReplannableScan(Protocol):
 
 @dataclass(frozen=True)
 class _Stage:
-    """A frame, and the condition that derived it from the previous frame."""
+    """A frame, and the method and arguments that derived it from the previous frame."""
 
     frame: DataFrame
-    condition: Any
+    method: str = ""
+    asked: tuple[Any, ...] = ()
 
 
 def narrowing_frame(scan: ReplannableScan) -> DataFrame:
@@ -119,9 +120,9 @@ def narrowing_frame(scan: ReplannableScan) -> DataFrame:
     """
     if scan.defers_files:
         # Filters, limits and the first rows are known before Spark plans a query.
-        return _deferred(scan, (_Stage(scan.deferred_frame(Constant(True)), None),), Constant(True))
+        return _deferred(scan, (_Stage(scan.deferred_frame(Constant(True))),), Constant(True))
     files = scan.files_for(None)
-    return _frame(scan, (_Stage(scan.frame_of(files), None),), Constant(True), files)
+    return _frame(scan, (_Stage(scan.frame_of(files)),), Constant(True), files)
 
 
 def _deferred(scan: ReplannableScan, stages: tuple[_Stage, ...], predicate: Predicate) -> DataFrame:
@@ -131,13 +132,13 @@ def _deferred(scan: ReplannableScan, stages: tuple[_Stage, ...], predicate: Pred
         found = scan.predicate(condition)
         both = And((predicate, found)) if columns_of(found) else predicate
         renewed = stages if both is predicate else _restaged(stages, scan.deferred_frame(both))
-        stage = _Stage(plain_method(renewed[-1].frame, "filter")(condition), condition)
+        stage = _Stage(plain_method(renewed[-1].frame, "filter")(condition), "filter", (condition,))
         return _deferred(scan, (*renewed, stage), both)
 
     def lessen(condition: str) -> DataFrame:
         found = scan.predicate_of_text(condition)
         both = And((predicate, found))
-        return _deferred(scan, (_Stage(scan.deferred_frame(both), None),), both)
+        return _deferred(scan, (_Stage(scan.deferred_frame(both)),), both)
 
     def limit(num: int) -> DataFrame:
         few = scan.first_rows(num) if isinstance(num, int) and num >= 0 else None
@@ -148,13 +149,37 @@ def _deferred(scan: ReplannableScan, stages: tuple[_Stage, ...], predicate: Pred
         few = scan.first_rows(n + 1) if isinstance(n, int) and not isinstance(n, bool) and n >= 0 else None
         plain_method(stages[0].frame if few is None else few, "show")(n, *args, **kwargs)
 
+    def select(*columns: Any) -> DataFrame:
+        found = plain_method(stages[-1].frame, "select")(*columns)
+        if not _are_names(stages[-1].frame, columns):
+            return found
+        return _deferred(scan, (*stages, _Stage(found, "select", columns)), predicate)
+
     methods: dict[str, Callable[..., Any]] = {"filter": narrow, "where": narrow}
     if len(stages) == 1:
         methods |= {"limit": limit, "show": show}
+    if is_connect(stages[-1].frame.sparkSession):
+        # In a classic session, Spark tells the filters of the whole query.
+        methods |= {"select": select}
     frame = with_methods(stages[-1].frame, methods)
+    if any(stage.method == "select" for stage in stages):
+        return frame
     if len(stages) == 1:
         frame.__dict__[_LESSEN] = lessen
     return _with_metadata(scan, frame, stages, predicate)
+
+
+def _are_names(frame: DataFrame, columns: Sequence[Any]) -> bool:
+    """Return whether `columns` of a frame of Connect are plain columns of `frame` under their own names."""
+    asked = columns[0] if len(columns) == 1 and isinstance(columns[0], (list, tuple)) else columns
+    names = [each if isinstance(each, str) else _name_of(each) for each in asked]
+    return all(name in frame.columns for name in names)
+
+
+def _name_of(column: Any) -> str | None:
+    """Return the name of a column of Connect that is nothing but a name."""
+    found = getattr(getattr(column, "_expr", None), "_unparsed_identifier", None)
+    return found if isinstance(found, str) else None
 
 
 def replans_on_select(frame: DataFrame) -> bool:
@@ -179,7 +204,7 @@ def _frame(scan: ReplannableScan, stages: tuple[_Stage, ...], predicate: Predica
         may_be_less = (scan.by_arrow or scan.finds_files_later) and columns_of(found)
         is_less = fewer.num_rows != files.num_rows or may_be_less
         renewed = _planned_anew(scan, stages, fewer, both) if is_less else stages
-        stage = _Stage(plain_method(renewed[-1].frame, "filter")(condition), condition)
+        stage = _Stage(plain_method(renewed[-1].frame, "filter")(condition), "filter", (condition,))
         return _frame(scan, (*renewed, stage), both, fewer)
 
     def project(*columns: Any) -> DataFrame:
@@ -198,7 +223,7 @@ def _frame(scan: ReplannableScan, stages: tuple[_Stage, ...], predicate: Predica
         fewer = scan.files_for(both)
         if fewer.num_rows == files.num_rows and not (scan.by_arrow or scan.finds_files_later):
             return found
-        return _frame(scan, (_Stage(scan.frame_of(fewer, None, both), None),), both, fewer)
+        return _frame(scan, (_Stage(scan.frame_of(fewer, None, both)),), both, fewer)
 
     methods: dict[str, Callable[..., Any]] = {"filter": narrow, "where": narrow}
     if scan.by_arrow:
@@ -230,7 +255,7 @@ def _selected(
 ) -> DataFrame:
     """Return the selection `asked` of the last stage's frame, from a scan of only the required columns."""
     whole = plain_method(stages[-1].frame, "select")(*asked)
-    conditions = [stage.condition for stage in stages[1:]]
+    conditions = [asked for stage in stages[1:] for asked in stage.asked]
     needed = _needed(whole, stages[0].frame, [*asked, *conditions])
     if needed is None or needed.issuperset(stages[0].frame.columns):
         return whole
@@ -264,10 +289,10 @@ def _planned_anew(
 
 def _restaged(stages: Sequence[_Stage], first: DataFrame) -> tuple[_Stage, ...]:
     """Return the stages over another frame of the table's rows."""
-    renewed = [_Stage(same_columns(stages[0].frame, first), None)]
+    renewed = [_Stage(same_columns(stages[0].frame, first))]
     for stage in stages[1:]:
-        filtered = plain_method(renewed[-1].frame, "filter")(stage.condition)
-        renewed.append(_Stage(same_plan(stage.frame, filtered), stage.condition))
+        derived = plain_method(renewed[-1].frame, stage.method)(*stage.asked)
+        renewed.append(replace(stage, frame=same_plan(stage.frame, derived)))
     return tuple(renewed)
 
 
