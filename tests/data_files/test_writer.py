@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import errno
 import itertools
 import pickle
 import tempfile
@@ -184,3 +185,43 @@ def test_stores_go_to_other_processes(tmp_path: Path) -> None:
         assert getattr(found, "_backend", None) is getattr(again, "_backend", None)
     with pytest.raises(StorageRefused, match="memory of one process"):
         pickle.dumps(open_store("memory://a"))
+
+
+@pytest.mark.parametrize(
+    ("directory", "place"), [(".slackwater-1/rows/p=1", ".slackwater-1/rows/p=1"), ("p=1", "."), ("", ".")]
+)
+def test_a_file_of_a_local_store_grows_where_a_cleanup_finds_it(tmp_path: Path, directory: str, place: str) -> None:
+    store = open_store(tmp_path)
+    growing = writing.LocalFile(store, directory, FileFormat(COLUMNS), ())
+    (found,) = (path for path in tmp_path.rglob("*") if path.is_file())
+    assert found.parent == tmp_path / place
+    growing.discard()
+    left = list(write_rows([batch((1,))] * 3, store, directory, FileFormat(COLUMNS, max_rows=1)))
+    assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == sorted(tmp_path / f.path for f in left)
+    assert {pq.read_table(tmp_path / file.path, partitioning=None).num_rows for file in left} == {1}
+    # A temporary file of the system is for its owner alone.
+    plain = tmp_path / "plain"
+    plain.touch()
+    assert {(tmp_path / file.path).stat().st_mode for file in left} == {plain.stat().st_mode}
+
+
+def test_a_file_in_a_new_store_is_written_elsewhere_first(tmp_path: Path) -> None:
+    file = writing.LocalFile(open_store(tmp_path / "new"), "", FileFormat(COLUMNS), ())
+    try:
+        assert not (tmp_path / "new").exists()
+    finally:
+        file.discard()
+
+
+def test_a_file_on_another_file_system_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = Path.replace
+
+    def across(self: Path, target: Path) -> Path:
+        if "rows" in str(target) and self.parent == tmp_path:
+            raise OSError(errno.EXDEV, "Invalid cross-device link")
+        return original(self, target)
+
+    monkeypatch.setattr(Path, "replace", across)
+    (file,) = write_rows([batch((1,), (2,))], open_store(tmp_path), "rows", FileFormat(COLUMNS))
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [tmp_path / file.path]
+    assert pq.read_table(tmp_path / file.path)["a"].to_pylist() == [1, 2]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import pytest
 import slackwater
 from slackwater.errors import CheckpointFallbackWarning
 from slackwater.log.checkpoints.write_checkpoint import write_checkpoint
+from slackwater.log.compaction import compact_log
 from slackwater.log.table import Table
 from slackwater.protocol.actions.files import AddFile
 from slackwater.scan.pruning import recent_files as kept
@@ -21,6 +24,7 @@ from slackwater.scan.pruning.recent_files import RecentFiles
 from slackwater.scan.snapshot import Snapshot
 from slackwater.stats import file_stats
 from slackwater.stats.stats_parsed import read_stats
+from slackwater.storage import open_store
 from slackwater.transaction.commit.factory import begin
 
 FILES, DAYS = 60, 4
@@ -165,6 +169,51 @@ def test_another_table_at_the_same_place_is_read_anew(tmp_path: Path) -> None:
         os.utime(file, (1, 1))
     assert not planned(Snapshot.load(at), "id = 1031")[0]
     assert planned(Snapshot.load(at), "id = 2031")[0]
+
+
+def test_a_log_compaction_may_have_the_files_in_another_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    at = make(tmp_path, checkpoint=False)
+    # Files of the first commit once more, so that their newest mention is later.
+    transaction = begin(Snapshot.load(at))
+    transaction.add([replace(file_of(number), tags={"again": "yes"}) for number in range(FILES // 2)])
+    transaction.commit("WRITE")
+    add(at, range(100, 101))
+    newest = Snapshot.load(at).version
+    advanced = Snapshot.load(at)
+    assert planned(advanced, "id = 31")[0] == ["part-030.parquet", "part-031.parquet"]
+    compact_log(open_store(at), newest - 2, newest - 1)
+    for snapshot in (Snapshot.load(at), advanced, Snapshot.load(at)):
+        assert planned(snapshot, "n.deep IN (6, 7)")[0] == ["part-006.parquet", "part-007.parquet"]
+        tags = snapshot.files("id = 7", ["path", "tags"]).to_pylist()
+        assert [(file["path"], file["tags"]) for file in tags] == [
+            (f"part-{number:03}.parquet", [("again", "yes")]) for number in (6, 7)
+        ]
+
+
+def test_an_order_that_changed_is_detected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    at = make(tmp_path)
+    assert planned(Snapshot.load(at), "id = 31")[0] == ["part-030.parquet", "part-031.parquet"]
+    original = Snapshot.live_files
+
+    def reversed_files(self: Snapshot, columns: Sequence[str]) -> pa.Table:
+        files = original(self, columns)
+        return files.take(list(reversed(range(files.num_rows))))
+
+    monkeypatch.setattr(Snapshot, "live_files", reversed_files)
+    assert planned(Snapshot.load(at), "n.deep IN (30, 31)")[0] == ["part-031.parquet", "part-030.parquet"]
+    assert Snapshot.load(at).files("id = 31", ["modificationTime", "path", "tags"]).num_rows == 2
+
+
+def test_a_large_version_pushes_out_no_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    places = [make(tmp_path, f"t{number}") for number in range(2)]
+    recent = RecentFiles()
+    monkeypatch.setattr(kept, "recent_files", recent)
+    planned(Snapshot.load(places[0]), "id = 31")
+    ((files, size),) = recent._versions.values()
+    recent._most_bytes = size + 10
+    add(places[1], range(200, 400))
+    assert len(planned(Snapshot.load(places[1]), "id = 31")[0]) == 2
+    assert [found for found, _ in recent._versions.values()] == [files]
 
 
 def test_a_transaction_sees_its_own_files(tmp_path: Path) -> None:

@@ -234,6 +234,10 @@ def test_the_log_is_listed_for_a_cleanup_once_a_day(monkeypatch: pytest.MonkeyPa
     for more_ms, expected in ((0, 2), (day_ms - 1, 2), (day_ms, 3), (2 * day_ms - 1, 3), (2 * day_ms, 4)):
         post_commit._clean_up(snapshots[-1], start_ms + more_ms)
         assert len(times) == expected
+    # Without cleanup, nothing is done that a later change of the property would have to do.
+    without = table(properties={"delta.enableExpiredLogCleanup": "false"})
+    assert post_commit._clean_up(without, start_ms) is None
+    assert len(times) == 4
     # Another retention may delete other files.
     shorter = table(properties={"delta.logRetentionDuration": "interval 10 days"})
     post_commit._clean_up(shorter, start_ms)

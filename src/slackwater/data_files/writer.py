@@ -26,7 +26,7 @@ from slackwater.errors import InvalidArgument, StorageError
 from slackwater.protocol.actions.partition_values import hive_directory
 from slackwater.protocol.properties.parquet_version import WRITER_VERSION, page_version
 from slackwater.storage.local_store import staged_name
-from slackwater.storage.store import ObjectStore
+from slackwater.storage.store import HIDDEN, ObjectStore
 
 GROUP_BYTES = 64 * 1024**2
 """Size of a row group in memory as Arrow. The encoded row group is a fraction of this size."""
@@ -166,7 +166,7 @@ class LocalFile:
         self._form = form
         self._columns: list[ColumnMatch] | None = None
         self._writer: pq.ParquetWriter | None = None
-        self._local = _new_file(store)
+        self._local = _new_file(store, directory)
 
     @property
     def room(self) -> int:
@@ -242,12 +242,16 @@ class LocalFile:
             return file.read(length)
 
 
-def _new_file(store: ObjectStore) -> Path:
-    """Return a new file for the rows: hidden in the root of a local store, which then moves it, else temporary."""
-    root = store.local_root
-    if root is not None:
-        staged = Path(root, staged_name())
+def _new_file(store: ObjectStore, directory: str) -> Path:
+    """Return a new file for the rows: hidden in a local store, which then moves it, else temporary.
+
+    A staging directory contains its files, so that they leave with it, also after the process was killed.
+    """
+    if store.local_root is not None:
+        staged = Path(store.local_root, directory if directory.startswith(HIDDEN) else "", staged_name())
         with suppress(OSError):
+            if directory.startswith(HIDDEN) and Path(store.local_root).is_dir():
+                staged.parent.mkdir(parents=True, exist_ok=True)
             staged.open("xb").close()
             return staged
     try:

@@ -148,9 +148,9 @@ class LocalObjectStore:
         self._replace(path, self._staged("put", path, data))
 
     def put_file(self, path: str, local_file: str | os.PathLike[str]) -> None:
-        """See `ObjectStore.put_file`. A file with a staged name in the store's root is moved instead of copied."""
+        """See `ObjectStore.put_file`. A file with a staged name in the store is moved instead of copied."""
         file = Path(local_file)
-        if file.parent == self._root and is_staged(file.name) and self._is_moved(file, path):
+        if is_staged(file.name) and self._root in file.parents and self._is_moved(file, path):
             return
         with open_local(file) as source:
             staged = self._staged("put", path, source)
@@ -160,7 +160,8 @@ class LocalObjectStore:
         """Sync the file and move it. Return False if the directory of the object is on another file system."""
         target = self._os_path(path)
         with self._explained("put", path):
-            descriptor = os.open(file, os.O_RDONLY)
+            # Some network file systems sync only what may be written.
+            descriptor = os.open(file, os.O_RDWR)
             try:
                 os.fsync(descriptor)
             finally:

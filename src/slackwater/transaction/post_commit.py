@@ -17,7 +17,7 @@ from slackwater.log.files.commits import ParsedCommit
 from slackwater.log.files.last_checkpoint import read_last_checkpoint
 from slackwater.log.files.version_checksum import VersionChecksum, write_version_checksum
 from slackwater.protocol.features.table_configuration import TableConfiguration
-from slackwater.protocol.properties.properties import TableProperties
+from slackwater.protocol.properties.properties import ENABLE_EXPIRED_LOG_CLEANUP, TableProperties
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.committer import Committer, TransactionScopedCommitter
@@ -229,8 +229,9 @@ _cleanups = _RecentCleanups()
 
 def _clean_up(snapshot: Snapshot, now_ms: int) -> str | None:
     key = snapshot.store.root_url, snapshot.metadata.id, cleanup_cutoff_ms(snapshot, now_ms)
-    if not _cleanups.is_due(key):
+    if not (snapshot.properties.flag(ENABLE_EXPIRED_LOG_CLEANUP) and _cleanups.is_due(key)):
         return None
-    deleted = clean_up(snapshot, now_ms).deleted
-    _cleanups.add(key)
-    return f"cleanup of {len(deleted)} files" if deleted else None
+    done = clean_up(snapshot, now_ms)
+    if done.protected_before is None:
+        _cleanups.add(key)
+    return f"cleanup of {len(done.deleted)} files" if done.deleted else None

@@ -80,6 +80,11 @@ def test_other_selections_are_sparks_own(days: DataFrame) -> None:
     assert days.select("*").where(CONDITION).count() == 4
     assert days.select("id", "id").where(CONDITION).count() == 4
     assert days.select().count() == 80
+    names = ["id", "day"]
+    chosen = days.select(names)
+    names.append("n")
+    assert chosen.where(CONDITION).columns == ["id", "day"]
+    assert days.select("`id`", "day").where(CONDITION).count() == 4
     with pytest.raises(AnalysisException, match="missing"):
         days.select("missing").where(CONDITION).collect()
 

@@ -83,7 +83,7 @@ class RecentFiles:
         if snapshot.table.branch is not None or not snapshot.has_all_files:
             # Other changes of the transaction, or other parts, can have the same version.
             return None
-        key, names = _key(snapshot), list(dict.fromkeys([*columns, "partitionValues"]))
+        key, names = _key(snapshot), list(dict.fromkeys([*columns, "partitionValues", "path"]))
         with self._lock:
             known = self._versions.get(key)
         found = None if known is None else known[0]
@@ -92,17 +92,18 @@ class RecentFiles:
             if files.num_rows < FEWEST_FILES:
                 return None
             found = _VersionFiles(files)
+        if found.nbytes > self._most_bytes:
+            return None
         result = found.plan(snapshot, predicate, names, zone)
-        # A damaged checkpoint was left for an older one, which has the files in another order.
-        is_same = _key(snapshot) == key
-        self._put(key, found if is_same else None)
-        return result if is_same else None
+        self._put(key, found if _key(snapshot) == key else None)
+        return result
 
     def _put(self, key: Hashable, files: _VersionFiles | None) -> None:
         with self._lock:
             self._versions.pop(key, None)
-            if files is not None:
-                self._versions[key] = files, files.nbytes
+            # A version that is too large must not push out all others.
+            if files is not None and (size := files.nbytes) <= self._most_bytes:
+                self._versions[key] = files, size
             while sum(size for _, size in self._versions.values()) > self._most_bytes:
                 self._versions.popitem(last=False)
 
@@ -124,8 +125,12 @@ class _VersionFiles:
     ) -> PruneResult | None:
         with self._lock:
             missing = [name for name in columns if name not in self._files.column_names]
-            for name, column in zip(missing, snapshot.live_files(missing).columns if missing else (), strict=True):
-                self._files = self._files.append_column(name, column)
+            if missing:
+                read = snapshot.live_files([*missing, "path"])
+                if not self._has_order_of(read):
+                    return None
+                for name in missing:
+                    self._files = self._files.append_column(name, read[name])
             files = self._files
             stats = self._stats.setdefault(zone, _AllStats(snapshot, files, zone))
             by_partition = may_match(about_partitions(predicate, stats), stats.of_partitions)
@@ -134,10 +139,19 @@ class _VersionFiles:
             if paths and left:
                 if not stats.has(paths) and left * _WORTH_SHARE < files.num_rows:
                     return None
-                stats.load_from(snapshot, paths)
+                unread = stats.unread(paths)
+                if unread:
+                    read = snapshot.live_files([*snapshot.stats_columns(unread), "path"])
+                    if not self._has_order_of(read):
+                        return None
+                    stats.add(unread, read)
                 kept = pc.and_(by_partition, may_match(predicate, stats))
         report = PruneReport(files.num_rows, files.num_rows - left, left - kept.true_count)
         return PruneResult(files.select(list(columns)).filter(kept), report)
+
+    def _has_order_of(self, read: pa.Table) -> bool:
+        """Return whether `read` has the same files in the same order. A replaced damaged checkpoint may have others."""
+        return bool(read["path"].equals(self._files["path"]))
 
 
 class _AllStats(StatsColumns):
@@ -157,21 +171,21 @@ class _AllStats(StatsColumns):
     def has(self, paths: Sequence[Path]) -> bool:
         return all(path in self._columns for path in paths)
 
-    def load_from(self, snapshot: PlannedVersion, paths: Sequence[Path]) -> None:
-        """Read the statistics of the data columns `paths` that are not read yet, from the log of `snapshot`."""
-        missing = [path for path in paths if path not in self._columns and self._leaf_type(path) is not None]
-        if not missing:
-            return
-        files = snapshot.live_files(snapshot.stats_columns(missing))
+    def unread(self, paths: Sequence[Path]) -> list[Path]:
+        """Return the leaf columns of `paths` without statistics so far."""
+        return [path for path in paths if path not in self._columns and self._leaf_type(path) is not None]
+
+    def add(self, paths: Sequence[Path], files: pa.Table) -> None:
+        """Parse the statistics of the data columns `paths`, at least one, in `files`."""
         parts = []
         for start in range(0, files.num_rows, MOST_AT_ONCE):
             part = StatsColumns(files.slice(start, MOST_AT_ONCE), self._schema, (), self._physical_names, self._zone)
-            part.load(missing)
+            part.load(paths)
             parts.append(part)
-        for path in missing:
+        for path in paths:
             found = [stats for part in parts if (stats := part.column(path)) is not None]
             self._columns[path] = ColumnStats.joined(found)
-        one = self._columns[missing[0]]
+        one = self._columns[paths[0]]
         self._counts = one.num_records, one.tight
 
     def _partition_stats(self, path: Path, data_type: DataType) -> ColumnStats:
@@ -179,13 +193,15 @@ class _AllStats(StatsColumns):
         return super()._partition_stats(path, data_type) if found is None else found
 
     def _read(self, wanted: dict[Path, DataType]) -> None:
-        raise NotImplementedError("statistics are read by load_from")
+        raise NotImplementedError("statistics are added")
 
 
 def _key(snapshot: PlannedVersion) -> Hashable:
-    segment, last = snapshot.segment, snapshot.segment.commits[-1:]
-    written = [(file.size_bytes, file.modified_ms) for file in last]
-    return snapshot.store.root_url, snapshot.metadata.id, segment.version, segment.checkpoint, *written
+    # All commits, because a log compaction may have the files in another order. The schema, because a stream reads a
+    # version with a later schema.
+    segment, metadata = snapshot.segment, snapshot.metadata
+    files = segment.version, segment.checkpoint, segment.commits
+    return snapshot.store.root_url, metadata.id, metadata.schema_string, tuple(metadata.partition_columns), *files
 
 
 recent_files = RecentFiles()

@@ -150,10 +150,11 @@ def _deferred(scan: ReplannableScan, stages: tuple[_Stage, ...], predicate: Pred
         plain_method(stages[0].frame if few is None else few, "show")(n, *args, **kwargs)
 
     def select(*columns: Any) -> DataFrame:
+        asked = tuple(columns[0]) if len(columns) == 1 and isinstance(columns[0], (list, tuple)) else columns
         found = plain_method(stages[-1].frame, "select")(*columns)
-        if not _are_names(stages[-1].frame, columns):
+        if not asked or not _are_names(stages[-1].frame, asked):
             return found
-        return _deferred(scan, (*stages, _Stage(found, "select", columns)), predicate)
+        return _deferred(scan, (*stages, _Stage(found, "select", asked)), predicate)
 
     methods: dict[str, Callable[..., Any]] = {"filter": narrow, "where": narrow}
     if len(stages) == 1:
@@ -171,15 +172,17 @@ def _deferred(scan: ReplannableScan, stages: tuple[_Stage, ...], predicate: Pred
 
 def _are_names(frame: DataFrame, columns: Sequence[Any]) -> bool:
     """Return whether `columns` of a frame of Connect are plain columns of `frame` under their own names."""
-    asked = columns[0] if len(columns) == 1 and isinstance(columns[0], (list, tuple)) else columns
-    names = [each if isinstance(each, str) else _name_of(each) for each in asked]
-    return all(name in frame.columns for name in names)
+    names = [each if isinstance(each, str) else _name_of(each) for each in columns]
+    # A dot and a backtick have a meaning in a name.
+    return all(name in frame.columns and not {".", "`"} & set(name) for name in names if name) and all(names)
 
 
 def _name_of(column: Any) -> str | None:
     """Return the name of a column of Connect that is nothing but a name."""
-    found = getattr(getattr(column, "_expr", None), "_unparsed_identifier", None)
-    return found if isinstance(found, str) else None
+    expression = getattr(column, "_expr", None)
+    found = getattr(expression, "_unparsed_identifier", None)
+    is_hidden = getattr(expression, "_is_metadata_column", False)
+    return found if isinstance(found, str) and not is_hidden else None
 
 
 def replans_on_select(frame: DataFrame) -> bool:
