@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from pathlib import Path
 
+from slackwater.maintenance.vacuum_candidates import abandoned_files
 from slackwater.protocol.actions.file_names import LOG
 from slackwater.storage.store import ObjectStore
 
@@ -23,6 +25,8 @@ def delete_all(store: ObjectStore) -> int:
     paths = [*log, *beside]
     for start in range(0, len(paths), _BATCH):
         store.delete(paths[start : start + _BATCH])
+    # No listing has the files that killed writers left unfinished.
+    store.delete([meta.path for meta in abandoned_files(store, sys.maxsize)])
     if store.local_root is not None:
         _delete_directories(Path(store.local_root))
     return len(paths)
