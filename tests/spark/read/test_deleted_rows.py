@@ -76,6 +76,16 @@ def test_each_row_is_looked_up_in_its_file(
     assert rows == {(number, row) for number, bitmap in FILES.items() for row in bitmap}
 
 
+def test_a_file_of_an_unknown_size_is_an_error(spark: SparkSession) -> None:
+    frame = spark.range(300).select(F.col("id").alias(ROW), (F.col("id") % 2 + 76).alias("number"))
+    bits = [(76, BitMap64([8])), (77, FILES[77])]
+    known = without_deleted_rows(spark, frame, bits, F.col("number"), has_all=True)
+    assert known.count() == 300 - 1 - 100
+    unknown = without_deleted_rows(spark, frame, bits[1:], F.col("number"), has_all=True)
+    with pytest.raises(Exception, match="replaced by a file of another size"):
+        unknown.collect()
+
+
 def test_too_many_words_are_joined(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     del spark
     bits = [(1, BitMap64([64 * 9])), (2, BitMap64([0]))]

@@ -33,7 +33,7 @@ def test_explain_tells_columns_of_ours_by_words(
     frame = spark.read.format("delta").option("rowTracking", "true").load(place)
     frame.where("id > 0").explain(mode=mode)
     shown = capsys.readouterr().out
-    assert "dv_words" in shown
+    assert "dv_array" in shown
     assert "__slackwater" not in shown
     assert shown.endswith("\n")
 
@@ -42,7 +42,7 @@ def test_explain_by_sql_tells_them_so_too(spark: SparkSession, place: str) -> No
     found = spark.sql(f"EXPLAIN EXTENDED SELECT id FROM delta.`{place}` WHERE id > 0")
     assert found.columns == ["plan"]
     (row,) = found.collect()
-    assert "dv_words" in row.plan
+    assert "dv_array" in row.plan
     assert "__slackwater" not in row.plan
 
 

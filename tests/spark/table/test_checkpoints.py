@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from slackwater import DeltaTable, Snapshot, errors
+from slackwater.transaction import post_commit
 from tests.spark.committed import append, commit_file, read, rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.classic, pytest.mark.usefixtures("enabled")]
@@ -126,7 +127,9 @@ def test_the_policy_may_change_between_checkpoints(spark: SparkSession, path: st
     assert rows(spark, path) == sorted(made, key=repr)
 
 
-def test_a_log_that_was_cleaned_up_reads_on_and_says_what_is_gone(spark: SparkSession, path: str) -> None:
+def test_a_log_that_was_cleaned_up_reads_on_and_says_what_is_gone(
+    spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     retention = {
         "delta.logRetentionDuration": "interval 2 days",
         "delta.deletedFileRetentionDuration": "interval 1 day",
@@ -137,6 +140,8 @@ def test_a_log_that_was_cleaned_up_reads_on_and_says_what_is_gone(spark: SparkSe
         file = commit_file(path, version)
         old_ns = file.stat().st_mtime_ns - (10 * DAY_MS - version) * 1_000_000
         os.utime(file, ns=(old_ns, old_ns))
+    # As if days had passed since the cleanup after the checkpoint of version 2.
+    monkeypatch.setattr(post_commit, "_cleanups", post_commit._RecentCleanups())
     made += fill(spark, path, 4, 4)
     # The checkpoint of version 4 was followed by a cleanup: version 2 is the oldest that can be read.
     assert [int(name[:20]) for name in log_names(path, ".json")] == [2, 3, 4]

@@ -38,6 +38,10 @@ _COUNT_BITS = 31
 # The product with a number of 32 bits must not overflow.
 _MULTIPLIERS, _PRODUCT_SHIFT = 1 << 30, 20
 _TRIES = 64
+_REPLACED = (
+    "a data file with deleted rows was replaced by a file of another size, so the deleted rows are unknown. Restore "
+    "the file, and load the table again"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +114,11 @@ class BitArray:
         slots[_slots(files, multiplier, slot_bits), 0] = files
         return BitArray(np.concatenate([slots.ravel(), words]), multiplier, slot_bits)
 
-    def is_set(self, spark: SparkSession, number: Column) -> Column:
-        """Return whether the bit of a row with ROW is set, in the file with this number."""
+    def is_set(self, spark: SparkSession, number: Column, has_all: bool) -> Column:
+        """Return whether the bit of a row with ROW is set, in the file with this number.
+
+        With `has_all`, the query fails for a number without entry. Otherwise such a file has no set bits.
+        """
         offsets = pa.array([0, len(self.numbers)], pa.int64())
         lists = pa.LargeListArray.from_arrays(offsets, pa.array(self.numbers))
         array = spark.createDataFrame(pa.table([lists], names=[_ARRAY]), schema=_ARRAY_SCHEMA).scalar()
@@ -121,10 +128,10 @@ class BitArray:
         word = F.shiftright(ROW, 6)
         bits = F.get(array, (F.shiftright(place, _COUNT_BITS) + word).cast("int"))
         bit = F.expr(f"cast({ROW} & 63 as int)")
-        # The frame may have files without an entry.
         is_file = F.get(array, slot) == number
         is_within = word < place.bitwiseAND((1 << _COUNT_BITS) - 1)
-        return is_file & is_within & (F.call_function("shiftright", bits, bit).bitwiseAND(1) == 1)
+        found = is_within & (F.call_function("shiftright", bits, bit).bitwiseAND(1) == 1)
+        return F.when(is_file, found).otherwise(F.raise_error(F.lit(_REPLACED)).cast("boolean") if has_all else False)
 
 
 def _spread(files: npt.NDArray[np.int64]) -> tuple[int, int]:
@@ -165,6 +172,7 @@ def without_deleted_rows(
     bitmaps: Sequence[tuple[int, BitMap64]],
     number: Column,
     keep_set: Column | None = None,
+    has_all: bool = False,
 ) -> DataFrame:
     """Return `frame` (with ROW) without the rows of `bitmaps`: indexes of rows for each `number` of a file.
 
@@ -175,7 +183,7 @@ def without_deleted_rows(
     if array is None:
         side = spark.createDataFrame(words_table(bitmaps))
         return _without_words(frame, side, number, keep_set, ChunkSize())
-    is_set = array.is_set(spark, number)
+    is_set = array.is_set(spark, number, has_all)
     return frame.where(~is_set if keep_set is None else is_set == keep_set)
 
 

@@ -229,7 +229,8 @@ class SparkRowSource(_Files):
         vectors = files["deletionVector"].to_pylist()
         bitmaps = load_deletion_vectors(self.snapshot.store, vectors, self.allow_outside_root)
         numbered = list(zip(found.numbers, bitmaps, strict=True))
-        return without_deleted_rows(self.spark, found.frame, numbered, found.number)
+        by_size = SIZE in found.frame.columns
+        return without_deleted_rows(self.spark, found.frame, numbered, found.number, has_all=by_size)
 
     def deferred(self, files: FileListing, schema: spark_types.StructType) -> DataFrame:
         """Return the rows of files chosen when Spark plans a query: the columns `schema`, and the partition columns."""
