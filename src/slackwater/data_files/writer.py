@@ -248,10 +248,12 @@ def _new_file(store: ObjectStore, directory: str) -> Path:
     A staging directory contains its files, so that they leave with it, also after the process was killed.
     """
     if store.local_root is not None:
-        staged = Path(store.local_root, directory if directory.startswith(HIDDEN) else "", staged_name())
+        root = Path(store.local_root)
+        place = root / directory if directory.startswith(HIDDEN) else root
         with suppress(OSError):
-            if directory.startswith(HIDDEN) and Path(store.local_root).is_dir():
-                staged.parent.mkdir(parents=True, exist_ok=True)
+            if root.is_dir():
+                place.mkdir(parents=True, exist_ok=True)
+            staged = place / staged_name()
             staged.open("xb").close()
             return staged
     try:

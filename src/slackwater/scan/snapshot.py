@@ -82,15 +82,17 @@ class Snapshot(LogSnapshot, PublicSnapshot):
         from slackwater.scan.pruning.recent_files import recent_files
 
         predicate = self._predicate(where, zone)
-        has_stats = any(name.split(".")[0] in ("stats", "stats_parsed") for name in columns)
-        if not has_stats and (known := recent_files.plan(self, predicate, columns, zone)) is not None:
+        keeps = all(name.split(".")[0] not in ("stats", "stats_parsed") for name in columns)
+        if keeps and (known := recent_files.plan(self, predicate, columns, zone)) is not None:
             return known
         partition_columns = self.metadata.partition_columns
         data_columns = [path for path in columns_of(predicate) if path[0] not in partition_columns]
         needed = [*columns, "partitionValues", *(self.stats_columns(data_columns) if data_columns else ())]
         fills = "stats" in columns and not any(name.split(".")[0] == "stats_parsed" for name in columns)
-        needed += ["path", "deletionVector"] if fills else []
+        needed += ["path", "deletionVector"] if fills else ["path"] if keeps else []
         files = self.live_files(list(dict.fromkeys(needed)))
+        if keeps and (known := recent_files.plan(self, predicate, columns, zone, files)) is not None:
+            return known
         pruned = plan(files, predicate, self.schema, partition_columns, self.physical_paths, zone=zone)
         # Statistics are filled after pruning, because the statistics of all files may be most of a checkpoint.
         return replace(pruned, files=self._with_all_stats(pruned.files)) if fills else pruned

@@ -161,11 +161,7 @@ class LocalObjectStore:
         target = self._os_path(path)
         with self._explained("put", path):
             # Some network file systems sync only what may be written.
-            descriptor = os.open(file, os.O_RDWR)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            _sync(file, os.O_RDWR)
             try:
                 _in_its_directory(target, lambda: file.replace(target))
             except OSError as error:
@@ -375,8 +371,12 @@ def _discard(staged: Path) -> None:
 def _sync_directory(directory: Path) -> None:
     # The object is visible now, so an error here must not make the call look failed.
     with contextlib.suppress(OSError):
-        descriptor = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        _sync(directory, os.O_RDONLY)
+
+
+def _sync(place: Path, flags: int) -> None:
+    descriptor = os.open(place, flags)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -327,12 +327,14 @@ def _complete_checkpoints(files: Iterable[tuple[LogFile, ObjectMeta]]) -> list[C
         if file.part is not None and file.num_parts is not None:
             parts[file.version, file.num_parts][file.part] = meta
         else:
-            found_one = (meta.path,), (meta.size_bytes,), (meta.modified_ms,)
-            complete.append(CheckpointFiles(file.version, file.kind, *found_one))
+            complete.append(_checkpoint_files(file.version, file.kind, [meta]))
     for (version, num_parts), found in parts.items():
         if len(found) == num_parts:
             metas = [found[part] for part in sorted(found)]
-            paths, sizes = tuple(m.path for m in metas), tuple(m.size_bytes for m in metas)
-            times = tuple(m.modified_ms for m in metas)
-            complete.append(CheckpointFiles(version, LogFileKind.CHECKPOINT_MULTIPART, paths, sizes, times))
+            complete.append(_checkpoint_files(version, LogFileKind.CHECKPOINT_MULTIPART, metas))
     return complete
+
+
+def _checkpoint_files(version: int, kind: LogFileKind, metas: Sequence[ObjectMeta]) -> CheckpointFiles:
+    paths, sizes = tuple(meta.path for meta in metas), tuple(meta.size_bytes for meta in metas)
+    return CheckpointFiles(version, kind, paths, sizes, tuple(meta.modified_ms for meta in metas))

@@ -73,12 +73,18 @@ class RecentFiles:
         self._lock = threading.Lock()
 
     def plan(
-        self, snapshot: PlannedVersion, predicate: Predicate, columns: Sequence[str], zone: str
+        self,
+        snapshot: PlannedVersion,
+        predicate: Predicate,
+        columns: Sequence[str],
+        zone: str,
+        read: pa.Table | None = None,
     ) -> PruneResult | None:
         """Return the files of `snapshot` that may hold a match for `predicate`, with `columns`.
 
-        None if the version has few files, or if partition values leave few files whose statistics are not known.
-        Raises as `LogSnapshot.live_files`.
+        None if the version is not known, or if partition values leave few files whose statistics are not known. Call
+        again with `read`, the needed columns of all files: a version with many files is known from then on. Raises as
+        `LogSnapshot.live_files`.
         """
         if snapshot.table.branch is not None or not snapshot.has_all_files:
             # Other changes of the transaction, or other parts, can have the same version.
@@ -86,15 +92,14 @@ class RecentFiles:
         key, names = _key(snapshot), list(dict.fromkeys([*columns, "partitionValues", "path"]))
         with self._lock:
             known = self._versions.get(key)
-        found = None if known is None else known[0]
-        if found is None:
-            files = snapshot.live_files(names)
-            if files.num_rows < FEWEST_FILES:
-                return None
-            found = _VersionFiles(files)
-        if found.nbytes > self._most_bytes:
+        if read is None:
+            found = None if known is None else known[0]
+        else:
+            is_new = known is None and read.num_rows >= FEWEST_FILES
+            found = _VersionFiles(_without_stats(read)) if is_new else None
+        if found is None or found.nbytes > self._most_bytes:
             return None
-        result = found.plan(snapshot, predicate, names, zone)
+        result = found.plan(snapshot, predicate, names, zone, read)
         self._put(key, found if _key(snapshot) == key else None)
         return result
 
@@ -121,27 +126,33 @@ class _VersionFiles:
         return int(self._files.nbytes) + sum(stats.nbytes for stats in list(self._stats.values()))
 
     def plan(
-        self, snapshot: PlannedVersion, predicate: Predicate, columns: Sequence[str], zone: str
+        self,
+        snapshot: PlannedVersion,
+        predicate: Predicate,
+        columns: Sequence[str],
+        zone: str,
+        read: pa.Table | None,
     ) -> PruneResult | None:
         with self._lock:
             missing = [name for name in columns if name not in self._files.column_names]
             if missing:
-                read = snapshot.live_files([*missing, "path"])
-                if not self._has_order_of(read):
+                more = snapshot.live_files([*missing, "path"])
+                if not self._has_order_of(more):
                     return None
                 for name in missing:
-                    self._files = self._files.append_column(name, read[name])
+                    self._files = self._files.append_column(name, more[name])
             files = self._files
             stats = self._stats.setdefault(zone, _AllStats(snapshot, files, zone))
             by_partition = may_match(about_partitions(predicate, stats), stats.of_partitions)
             left, kept = by_partition.true_count, by_partition
             paths = [path for path in columns_of(predicate) if not stats.is_partition_column(path)]
             if paths and left:
-                if not stats.has(paths) and left * _WORTH_SHARE < files.num_rows:
-                    return None
                 unread = stats.unread(paths)
                 if unread:
-                    read = snapshot.live_files([*snapshot.stats_columns(unread), "path"])
+                    if left * _WORTH_SHARE < files.num_rows:
+                        return None
+                    if read is None:
+                        read = snapshot.live_files([*snapshot.stats_columns(unread), "path"])
                     if not self._has_order_of(read):
                         return None
                     stats.add(unread, read)
@@ -168,9 +179,6 @@ class _AllStats(StatsColumns):
         arrays = {id(each): each for stats in list(self._columns.values()) for each in stats.arrays}
         return sum(each.nbytes for each in arrays.values())
 
-    def has(self, paths: Sequence[Path]) -> bool:
-        return all(path in self._columns for path in paths)
-
     def unread(self, paths: Sequence[Path]) -> list[Path]:
         """Return the leaf columns of `paths` without statistics so far."""
         return [path for path in paths if path not in self._columns and self._leaf_type(path) is not None]
@@ -189,11 +197,16 @@ class _AllStats(StatsColumns):
         self._counts = one.num_records, one.tight
 
     def _partition_stats(self, path: Path, data_type: DataType) -> ColumnStats:
-        found = self.of_partitions.column(path)
-        return super()._partition_stats(path, data_type) if found is None else found
+        del data_type  # known from the path
+        self.of_partitions.load([path])
+        return self.of_partitions._columns[path]
 
     def _read(self, wanted: dict[Path, DataType]) -> None:
         raise NotImplementedError("statistics are added")
+
+
+def _without_stats(files: pa.Table) -> pa.Table:
+    return files.select([name for name in files.column_names if name not in ("stats", "stats_parsed")])
 
 
 def _key(snapshot: PlannedVersion) -> Hashable:

@@ -105,13 +105,12 @@ class BitArray:
         slots = np.full((1 << slot_bits, 2), -1, np.int64)
         words = np.zeros(sum(counts), np.int64)
         end = 0
-        for (_, rows), count, slot in zip(bitmaps, counts, _slots(files, multiplier, slot_bits), strict=True):
+        for (number, rows), count, slot in zip(bitmaps, counts, _slots(files, multiplier, slot_bits), strict=True):
             bits = np.zeros(count * 64, bool)
             bits[np.array(rows.to_array(), np.int64)] = True
             words[end : end + count] = np.packbits(bits, bitorder="little").view("<i8")
-            slots[slot, 1] = (slots.size + end) << _COUNT_BITS | count
+            slots[slot] = number, (slots.size + end) << _COUNT_BITS | count
             end += count
-        slots[_slots(files, multiplier, slot_bits), 0] = files
         return BitArray(np.concatenate([slots.ravel(), words]), multiplier, slot_bits)
 
     def is_set(self, spark: SparkSession, number: Column, has_all: bool) -> Column:
@@ -177,14 +176,14 @@ def without_deleted_rows(
     """Return `frame` (with ROW) without the rows of `bitmaps`: indexes of rows for each `number` of a file.
 
     The numbers are distinct within `frame`, have 32 bits and are not negative. A number of `frame` without bitmap has
-    no such rows. For rows with `keep_set` true, the filter is inverted: only rows of `bitmaps` remain.
+    no such rows. With `has_all`, the numbers are sizes of files, and a query of few files fails for another number. For
+    rows with `keep_set` true, the filter is inverted: only rows of `bitmaps` remain.
     """
     array = BitArray.of(bitmaps)
     if array is None:
         side = spark.createDataFrame(words_table(bitmaps))
         return _without_words(frame, side, number, keep_set, ChunkSize())
-    is_set = array.is_set(spark, number, has_all)
-    return frame.where(~is_set if keep_set is None else is_set == keep_set)
+    return frame.where(_kept(array.is_set(spark, number, has_all), keep_set))
 
 
 def without_later_words(
@@ -201,9 +200,8 @@ def _without_words(
     joined = frame.join(F.broadcast(side), key == F.col(_KEY), "left")
     word = f"{_WORDS}[cast(shiftright({ROW} & {size.rows - 1}, 6) as int)]"
     bit = F.expr(f"shiftright({word}, cast({ROW} & 63 as int)) & 1")
-    if keep_set is None:
-        kept = F.col(_WORDS).isNull() | (bit == 0)
-    else:
-        is_set = F.coalesce(bit == 1, F.lit(False))
-        kept = F.when(keep_set, is_set).otherwise(~is_set)
-    return joined.where(kept).drop(_KEY, _WORDS)
+    return joined.where(_kept(F.coalesce(bit == 1, F.lit(False)), keep_set)).drop(_KEY, _WORDS)
+
+
+def _kept(is_set: Column, keep_set: Column | None) -> Column:
+    return ~is_set if keep_set is None else F.when(keep_set, is_set).otherwise(~is_set)

@@ -150,7 +150,7 @@ def _deferred(scan: ReplannableScan, stages: tuple[_Stage, ...], predicate: Pred
         plain_method(stages[0].frame if few is None else few, "show")(n, *args, **kwargs)
 
     def select(*columns: Any) -> DataFrame:
-        asked = tuple(columns[0]) if len(columns) == 1 and isinstance(columns[0], (list, tuple)) else columns
+        asked = tuple(_flat(columns))
         found = plain_method(stages[-1].frame, "select")(*columns)
         if not asked or not _are_names(stages[-1].frame, asked):
             return found
@@ -172,9 +172,14 @@ def _deferred(scan: ReplannableScan, stages: tuple[_Stage, ...], predicate: Pred
 
 def _are_names(frame: DataFrame, columns: Sequence[Any]) -> bool:
     """Return whether `columns` of a frame of Connect are plain columns of `frame` under their own names."""
-    names = [each if isinstance(each, str) else _name_of(each) for each in columns]
     # A dot and a backtick have a meaning in a name.
-    return all(name in frame.columns and not {".", "`"} & set(name) for name in names if name) and all(names)
+    plain = {name for name in frame.columns if not {".", "`"} & set(name)}
+    return all((each if isinstance(each, str) else _name_of(each)) in plain for each in columns)
+
+
+def _flat(columns: Sequence[Any]) -> list[Any]:
+    """Return a copy of the columns for `select`, which may also be given as one list."""
+    return list(columns[0] if len(columns) == 1 and isinstance(columns[0], (list, tuple)) else columns)
 
 
 def _name_of(column: Any) -> str | None:
@@ -211,8 +216,7 @@ def _frame(scan: ReplannableScan, stages: tuple[_Stage, ...], predicate: Predica
         return _frame(scan, (*renewed, stage), both, fewer)
 
     def project(*columns: Any) -> DataFrame:
-        asked = list(columns[0]) if len(columns) == 1 and isinstance(columns[0], (list, tuple)) else list(columns)
-        return _selected(scan, stages, predicate, files, asked)
+        return _selected(scan, stages, predicate, files, _flat(columns))
 
     def project_expressions(*texts: Any) -> DataFrame:
         asked = list(texts[0]) if len(texts) == 1 and isinstance(texts[0], list) else list(texts)

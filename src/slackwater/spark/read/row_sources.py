@@ -196,9 +196,9 @@ class SparkRowSource(_Files):
         needs_row = asked.needs_row or asked.files["deletionVector"].null_count < len(asked.files)
         needs_urls = asked.needs_file or needs_row or constants
         urls = self.locations.metadata_urls(asked.paths) if needs_urls else []
-        numbers = file_numbers(urls) if needs_row and asked.ordinals is None else None
-        ordinals = range(len(asked.paths)) if asked.ordinals is None else asked.ordinals
         sizes = self._size_numbers(asked.paths) if needs_row and not asked.needs_row else None
+        numbers = file_numbers(urls) if needs_row and asked.ordinals is None and sizes is None else None
+        ordinals = range(len(asked.paths)) if asked.ordinals is None else asked.ordinals
         if needs_row and numbers is None and sizes is None:
             constants[_ORDINAL] = _ordinals(ordinals)
         frame = self._relation(asked.paths, asked.schema, partitions, asked.not_null)

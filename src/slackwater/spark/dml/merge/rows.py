@@ -140,9 +140,7 @@ class MergeRows:
         if fits_everywhere(pairs, rows, _PAIR_BYTES):
             pairs = F.broadcast(pairs)
         found = source.join(pairs, F.col(SOURCE_ID) == F.col(PAIR), "inner")
-        last = self._updates[-1].values
-        columns = [self._chosen(c, self._updates[:-1], last[c.name]).alias(c.name) for c in self._change.schema]
-        return found.select(*columns, F.col(CLAUSE).cast("int").alias(CLAUSE))
+        return found.select(*self._updated_row(self._updates, F.col(CLAUSE), False))
 
     def _updated_by_target(self) -> list[DataFrame]:
         """Return the rows updated by WHEN NOT MATCHED BY SOURCE clauses."""
@@ -189,8 +187,11 @@ class MergeRows:
         values = []
         for column in self._change.schema:
             sets = [c for c in clauses if column.name in c.values]
-            single = len(sets) == len(clauses) == 1 and not copies
-            value = sets[0].values[column.name] if single else self._chosen(column, sets, self._current(column))
+            if len(sets) == len(clauses) and not copies:
+                # No row has the old value.
+                value = self._chosen(column, sets[:-1], sets[-1].values[column.name])
+            else:
+                value = self._chosen(column, sets, self._current(column))
             values.append(value.alias(column.name))
         kept = []
         if self._change.is_tracked:
