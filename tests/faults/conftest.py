@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from slackwater.owner.state.notifications import ChangeNotifier
@@ -25,9 +27,9 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     found: list[float] = []
     wait = ChangeNotifier.wait
 
-    def counted(changes: ChangeNotifier, seconds: float) -> None:
+    def counted(changes: ChangeNotifier, seconds: float, until: Callable[[], bool] | None = None) -> None:
         found.append(seconds)
-        wait(changes, seconds)
+        wait(changes, seconds, until)
 
     monkeypatch.setattr(ChangeNotifier, "wait", counted)
     return found

@@ -82,7 +82,8 @@ BACKFILL = {
 BACKFILL_BY_ITSELF = {
     "claimed": Point(LocalObjectStore, "copy_if_absent", afterwards=False),
     "claimed, one copied": Point(LocalObjectStore, "copy_if_absent"),
-    "recorded, not yet let go": Point(Backfill, "_let_go", afterwards=False),
+    "copied, nothing recorded": Point(Backfill, "_record", afterwards=False),
+    "recorded and let go, its database transaction open": Point(Backfill, "_record"),
 }
 TAKE = {
     "the commit written, not yet visible": Point(os, "link", _STAGED + _HIDDEN, afterwards=False),

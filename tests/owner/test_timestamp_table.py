@@ -152,7 +152,7 @@ def test_what_is_ratified_together_counts_no_sooner_than_what_is_before_it(kit: 
     first = staged(steps.single_table_attempt(kit.a.append(1)))
     both = staged(steps.attempt(Txn(kit.owner).write(kit.a, may_move=True).write(kit.b, may_move=True).request()))
     behind = staged(steps.single_table_attempt(kit.b.append(1)))
-    assert steps._ratify_batch([behind, both]) == [AwaitingEarlierVersions(1), AwaitingEarlierVersions(1)]
+    assert steps._ratify_batch([behind, both]) == [AwaitingEarlierVersions(1, is_behind_own=True)] * 2
     assert (kit.a.latest, kit.b.latest) == (0, 0)
     assert isinstance(steps._ratify_batch([first])[0], TransactionResponse)
     assert isinstance(steps._ratify_batch([both])[0], TransactionResponse)

@@ -11,6 +11,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 from slackwater.errors import (
@@ -246,9 +247,9 @@ def backfilled(process: Process, table_id: str) -> Steps[None]:
         if not pending:
             return
         yield None
-        done = backfill._copy(row, pending)
+        backfill._copy(row, pending)
         yield None
-        database.write(lambda c, done=done: backfill._record(c, table_id, done))  # type: ignore[misc]
+        database.write(partial(backfill._record, copied={table_id: pending}))
         yield None
 
 

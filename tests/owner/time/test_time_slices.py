@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ class RatifyingChanges(ChangeNotifier):
         self._database = database
         self.waits = 0
 
-    def wait(self, seconds: float) -> None:
+    def wait(self, seconds: float, until: Callable[[], bool] | None = None) -> None:
         self.waits += 1
         assert self.waits < 5, "what is waited for has come"
         self._database.write(lambda c: c.execute(sa.update(commits).values(state=RATIFIED)))

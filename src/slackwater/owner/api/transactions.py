@@ -64,7 +64,8 @@ class TableVersion(ResponseModel):
 
     In a cut of the past both are None if the owner's database does not reach back far enough. The log then has the
     answer, up to the version `known_from - 1`. With `is_released`, the owner released the table later, by the version
-    `known_from - 1`. The table then has no owner.
+    `known_from - 1`. The table then has no owner. No version after `change_version` changed the metadata or the
+    protocol of the table, None if unknown.
     """
 
     always_sent = ("known_from",)
@@ -76,6 +77,9 @@ class TableVersion(ResponseModel):
     timestamp_ms: int | None
     known_from: int = 0
     is_released: Annotated[bool, WireType(description="It was handed back after that instant.")] = False
+    change_version: Annotated[
+        Known | None, WireType(description="No later version changed the metadata or the protocol.")
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -180,15 +180,14 @@ class _Work:
             connection.execute(_INSERT_COMMIT, self.new_commits)
         if self.new_transactions:
             connection.execute(_UPSERT_TRANSACTION[connection.dialect.name], self.new_transactions)
-        for table_id, row in self.rows.items():
-            if self.heads[table_id] != Head.of(row):
-                self.heads[table_id].save(connection, table_id)
-            if self.turns[table_id] != PriorityReservation.of(row):
-                self.turns[table_id].save(connection, table_id)
+        heads = {t: self.heads[t] for t, row in self.rows.items() if self.heads[t] != Head.of(row)}
+        turns = {t: self.turns[t] for t, row in self.rows.items() if self.turns[t] != PriorityReservation.of(row)}
+        Head.save(connection, heads)
+        PriorityReservation.save(connection, turns)
         self.time.reads.save(connection)
         if self.read_at_ms:
             raise_last(connection, self.read_at_ms)
-        elif not self.new_commits and any(self.turns[t] != PriorityReservation.of(row) for t, row in self.rows.items()):
+        elif turns and not self.new_commits:
             self.time.pass_on(connection)
 
     def _until_ms(self, attempt: Attempt) -> int:

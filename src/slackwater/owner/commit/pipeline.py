@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -58,7 +58,7 @@ from slackwater.owner.locks import lock_queue, timestamp_reservations
 from slackwater.owner.recovery.fences import Fences
 from slackwater.owner.state.clock import LEASE_MS, OwnerClock
 from slackwater.owner.state.group_commit import GroupCommitQueue
-from slackwater.owner.state.notifications import ChangeNotifier, WaitLoop
+from slackwater.owner.state.notifications import AwaitedCommits, ChangeNotifier, InProgress, WaitLoop
 
 LOCKED_S = 15.0
 """Maximum wait of a commit for a lock of a transaction. Less time than a client waits for a response."""
@@ -68,6 +68,10 @@ MAX_BACKLOG = 10_000
 _BYTES_PER_ACTION = 1000
 _BYTES_PER_MS = 1000
 _PATIENCE_S = 120.0
+# Concurrent commits are processed in groups, because a database transaction costs about the same for one commit and for
+# many. A group waits so long for the commits before it, whose versions are ratified first.
+_GATHER_TO_ALLOCATE_S = 0.02
+_GATHER_TO_RATIFY_S = 0.005
 _PREPARED = sa.select(prepared.c.txn_id).where(prepared.c.txn_id == sa.bindparam("of_txn"))
 
 
@@ -93,9 +97,16 @@ class CommitPipeline:
         self._owner_id = owner_id
         self._kept_of = functools.partial(load_pinned_properties, database)
         self._allocation = Allocation(clock, max_backlog)
-        self._allocate: GroupCommitQueue[Attempt, Outcome] = GroupCommitQueue(self._allocate_batch)
-        self._ratify: GroupCommitQueue[StagedCommits, ratification.Outcome] = GroupCommitQueue(self._ratify_batch)
+        # Commits with versions: those not staged yet, and all not ratified yet.
+        self._unstaged, self._unratified = InProgress(), InProgress()
+        self._allocate: GroupCommitQueue[Attempt, Outcome] = GroupCommitQueue(
+            self._allocate_batch, gather=lambda: self._unratified.wait_for_none(_GATHER_TO_ALLOCATE_S)
+        )
+        self._ratify: GroupCommitQueue[StagedCommits, ratification.Outcome] = GroupCommitQueue(
+            self._ratify_batch, gather=lambda: self._unstaged.wait_for_none(_GATHER_TO_RATIFY_S)
+        )
         self._changes = changes or ChangeNotifier()
+        self._awaited: AwaitedCommits[StagedCommits] = AwaitedCommits()
 
     def commit(self, request: CommitRequest) -> CommitResponse | CommitConflict:
         """Commit to one table. See `CommitOwner.commit`."""
@@ -229,7 +240,7 @@ class CommitPipeline:
             if isinstance(outcome, TransactionConflict):
                 return outcome
             if isinstance(outcome, VersionsAllocated):
-                answer = self._stage_and_ratify(attempt, outcome)
+                answer = self._carry_out(attempt, outcome)
                 if answer is not None:
                     return answer
             elif isinstance(outcome, SearchLog):
@@ -244,6 +255,14 @@ class CommitPipeline:
                 _require_patience(outcome, time.monotonic() - started, attempt.who)
                 waits.wait()
             attempt = attempt.again(self._clock.new_id())
+
+    def _carry_out(self, attempt: Attempt, given: VersionsAllocated) -> TransactionResponse | None:
+        """Stage and ratify, and let the commits that wait for the end continue. See `_stage_and_ratify`."""
+        try:
+            return self._stage_and_ratify(attempt, given)
+        finally:
+            self._unstaged.remove(attempt.file_id)
+            self._unratified.remove(attempt.file_id)
 
     def _stage_and_ratify(self, attempt: Attempt, given: VersionsAllocated) -> TransactionResponse | None:
         """Return the response, or None for a retry if a version was released. The attempt then has no effect."""
@@ -260,6 +279,7 @@ class CommitPipeline:
         except (CommitUnknown, InvalidArgument):
             self._give_back(staged)
             raise
+        self._unstaged.remove(attempt.file_id)
         outcome = self._settled(staged)
         if isinstance(outcome, TransactionResponse):
             return files.answer(outcome)
@@ -270,16 +290,15 @@ class CommitPipeline:
 
     def _settled(self, staged: StagedCommits) -> TransactionResponse | VersionsReleased:
         is_recorded = False
+        first = staged.files[0]
         try:
-            outcome = self.ratify(staged)
-            is_recorded = True
-            waits = self._waits(staged.table_ids)
-            while isinstance(outcome, AwaitingEarlierVersions):
-                waits.wait(outcome.num_before)
-                outcome = self._database.read(lambda c: ratification.outcome_of(c, staged))
-                if isinstance(outcome, AwaitingEarlierVersions) and not outcome.num_before:
-                    # The ratification of the earlier versions did not include all tables of this transaction.
-                    outcome = self.ratify(staged)
+            with self._awaited.awaiting(first.table_id, first.file_name, staged) as versions:
+                outcome = self.ratify(staged)
+                is_recorded = True
+                waits = self._waits(staged.table_ids)
+                while isinstance(outcome, AwaitingEarlierVersions):
+                    waits.wait(outcome.num_before, lambda: versions() is not None, outcome.is_behind_own)
+                    outcome = self._outcome_of(staged, versions())
         except CommitOwnerUnavailable as error:
             if error.changed_nothing and not is_recorded:
                 # The versions belong to this attempt, and no other process ratifies them.
@@ -293,6 +312,16 @@ class CommitPipeline:
             # Release the versions now, so that other writers do not wait for the lease to expire.
             self._give_back(staged)
             raise
+        return outcome
+
+    def _outcome_of(self, staged: StagedCommits, versions: Mapping[str, int] | None) -> ratification.Outcome:
+        """Return the outcome of waiting commits: ratified if `versions` of their tables were reported."""
+        if versions is not None:
+            return ratification.response_for(staged, versions)
+        outcome = self._database.read(lambda c: ratification.outcome_of(c, staged))
+        if isinstance(outcome, AwaitingEarlierVersions) and not outcome.num_before:
+            # The ratification of the earlier versions did not include all tables of this transaction.
+            return self.ratify(staged)
         return outcome
 
     def _waits(self, table_ids: Iterable[str]) -> WaitLoop:
@@ -316,15 +345,22 @@ class CommitPipeline:
             return self._allocation.allocate(connection, attempts, next(runs) > 0)
 
         try:
-            return self._database.write(run, durable)
+            outcomes = self._database.write(run, durable)
         except IntegrityError:
             # A repeated request came without `is_replay`.
-            return self._database.write(run, durable)
-
-    def _ratify_batch(self, staged: Sequence[StagedCommits]) -> list[ratification.Outcome]:
-        outcomes = self._database.write(lambda c: ratification.ratify(c, staged))
-        self._changes.notify()
+            outcomes = self._database.write(run, durable)
+        given = zip(attempts, outcomes, strict=True)
+        file_ids = [attempt.file_id for attempt, outcome in given if isinstance(outcome, VersionsAllocated)]
+        self._unstaged.add(file_ids)
+        self._unratified.add(file_ids)
         return outcomes
+
+    def _ratify_batch(self, staged: Sequence[StagedCommits]) -> Sequence[ratification.Outcome]:
+        awaited = self._awaited.requests
+        done = self._database.write(lambda c: ratification.ratify(c, staged, awaited))
+        self._awaited.report(done.files, done.versions)
+        self._changes.notify()
+        return done.outcomes
 
     def _give_back(self, staged: StagedCommits) -> None:
         # If this fails, the lease expires.

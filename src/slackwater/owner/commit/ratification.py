@@ -8,9 +8,9 @@ managed-commits.md "Commit Protocol"; paper §4.2 (timestamp table), §3.1.4 (co
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import sqlalchemy as sa
@@ -18,7 +18,7 @@ from sqlalchemy import Connection, Row
 
 from slackwater.owner.api.commits import Commit, CommitResponse
 from slackwater.owner.api.transactions import TransactionResponse
-from slackwater.owner.commit.ratify_in_order import OrderedRatification, decide, save_ratified
+from slackwater.owner.commit.ratify_in_order import OrderedRatification, decide, newest_ratified, save_ratified
 from slackwater.owner.database.database import Database
 from slackwater.owner.database.schema import commits, tables
 from slackwater.owner.state.clock import OwnerClock
@@ -85,9 +85,13 @@ class StagedCommits:
 
 @dataclass(frozen=True, slots=True)
 class AwaitingEarlierVersions:
-    """Outcome of staged commits with `num_before` unratified versions before them. They follow automatically."""
+    """Outcome of staged commits with `num_before` unratified versions before them. They follow automatically.
+
+    `is_behind_own`: the versions before are known to be of the same process, which reports when they are ratified.
+    """
 
     num_before: int
+    is_behind_own: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +104,27 @@ class VersionsReleased:
 Outcome: TypeAlias = TransactionResponse | AwaitingEarlierVersions | VersionsReleased
 
 
-def ratify(connection: Connection, staged: Sequence[StagedCommits]) -> list[Outcome]:
-    """Ratify commits of `staged` if possible, and return an outcome for each, in order."""
-    rows = locked_tables(connection, {table_id for each in staged for table_id in each.table_ids})
+@dataclass(frozen=True, slots=True)
+class Ratification:
+    """Result of `ratify`: an outcome for each request, in order, and what else was ratified.
+
+    `files` are the ratified commits by table and file name, also those of earlier requests. `versions` are the newest
+    ratified versions by table.
+    """
+
+    outcomes: Sequence[Outcome]
+    files: Collection[tuple[str, str]]
+    versions: Mapping[str, int]
+
+
+def ratify(
+    connection: Connection, staged: Sequence[StagedCommits], awaited: Sequence[StagedCommits] = ()
+) -> Ratification:
+    """Ratify commits of `staged` if possible, and staged commits of earlier requests that follow.
+
+    `awaited` are earlier requests, whose tables are included.
+    """
+    rows = locked_tables(connection, {table_id for each in (*staged, *awaited) for table_id in each.table_ids})
     first = _next_in_all(staged, rows)
     if first and not _ratify_at_once(connection, rows, first):
         first = []
@@ -110,11 +132,20 @@ def ratify(connection: Connection, staged: Sequence[StagedCommits]) -> list[Outc
     ratified |= {table_id: int(rows[table_id].allocated_version) for each in first for table_id in each.table_ids}
     done: dict[int, Outcome] = {id(each): response_for(each, ratified) for each in first}
     others = [each for each in staged if id(each) not in done]
+    states: Mapping[tuple[str, str], str] = {}
     if others:
-        ratified |= _ratify_in_turn(connection, rows, others)
+        flip = _ratify_in_turn(connection, rows, others, awaited)
+        states = flip.states
+        ratified |= {table_id: flip.ratified_version(table_id) for table_id in flip.rows}
         purged = {table_id: int(row.purged_version) for table_id, row in rows.items()}
-        done |= zip(map(id, others), _outcomes(connection, others, ratified, purged), strict=True)
-    return [done[id(each)] for each in staged]
+        outcomes = _outcomes(connection, others, ratified, purged, states)
+        for each, outcome in zip(others, outcomes, strict=True):
+            done[id(each)] = outcome
+            if isinstance(outcome, AwaitingEarlierVersions):
+                is_behind_own = all(flip.is_behind_own(file.table_id, file.version) for file in each.files)
+                done[id(each)] = replace(outcome, is_behind_own=is_behind_own)
+    files = [key for key, state in states.items() if state == RATIFIED]
+    return Ratification([done[id(each)] for each in staged], files, ratified)
 
 
 def outcome_of(connection: Connection, staged: StagedCommits) -> Outcome:
@@ -213,41 +244,60 @@ def _ratify_at_once(connection: Connection, rows: Mapping[str, Row[Any]], staged
             if savepoint is not None:
                 savepoint.rollback()
             return False
-    for table_id in sorted({table_id for each in staged for table_id in each.table_ids}):
-        row = rows[table_id]
-        save_ratified(
-            connection, table_id, row.allocated_version, row.allocated_ms, row.allocated_mark, row.allocated_change
-        )
+    heads = [rows[table_id] for table_id in sorted({table_id for each in staged for table_id in each.table_ids})]
+    save_ratified(
+        connection,
+        [
+            newest_ratified(
+                row.table_id, row.allocated_version, row.allocated_ms, row.allocated_mark, row.allocated_change
+            )
+            for row in heads
+        ],
+    )
     decide(connection, [each.txn_id for each in staged if each.txn_id is not None])
     return True
 
 
 def _ratify_in_turn(
-    connection: Connection, rows: Mapping[str, Row[Any]], staged: Sequence[StagedCommits]
-) -> dict[str, int]:
-    """Ratify in version order if other commits are in staging, and return the ratified versions by table."""
+    connection: Connection,
+    rows: Mapping[str, Row[Any]],
+    staged: Sequence[StagedCommits],
+    awaited: Sequence[StagedCommits],
+) -> OrderedRatification:
+    """Ratify in version order if other commits are in staging."""
     # In one statement, so that after a crash no transaction is partly staged.
     _record(connection, staged, STAGED)
-    table_ids = {table_id for each in staged for table_id in each.table_ids}
+    known = [*staged, *awaited]
+    table_ids = {table_id for each in known for table_id in each.table_ids}
     flip = OrderedRatification(
         connection,
         {table_id: rows[table_id] for table_id in sorted(table_ids & rows.keys())},
-        {each.txn_id: each.table_ids for each in staged if each.txn_id is not None},
+        {each.txn_id: each.table_ids for each in known if each.txn_id is not None},
     )
     flip.run()
-    return {table_id: flip.ratified_version(table_id) for table_id in flip.rows}
+    return flip
 
 
 def _outcomes(
-    connection: Connection, staged: Sequence[StagedCommits], ratified: Mapping[str, int], purged: Mapping[str, int]
+    connection: Connection,
+    staged: Sequence[StagedCommits],
+    ratified: Mapping[str, int],
+    purged: Mapping[str, int],
+    known: Mapping[tuple[str, str], str] | None = None,
 ) -> list[Outcome]:
-    """Return an outcome for each of `staged`. `ratified` and `purged` are versions of their tables."""
-    asked = {
-        "of_tables": sorted({table_id for each in staged for table_id in each.table_ids}),
-        "versions": sorted({file.version for each in staged for file in each.files}),
-    }
+    """Return an outcome for each of `staged`. `ratified` and `purged` are versions of their tables.
+
+    `known` has states by table and file name, where known.
+    """
     # The key includes the table, because commits of one version in two tables have equal file names.
-    states = {(row.table_id, row.file_name): row.state for row in connection.execute(_OF_VERSIONS, asked)}
+    states = dict(known or {})
+    files = [file for each in staged for file in each.files if (file.table_id, file.file_name) not in states]
+    if files:
+        asked = {
+            "of_tables": sorted({file.table_id for file in files}),
+            "versions": sorted({file.version for file in files}),
+        }
+        states |= {(row.table_id, row.file_name): row.state for row in connection.execute(_OF_VERSIONS, asked)}
     outcomes: list[Outcome] = []
     for each in staged:
         own = [states.get((file.table_id, file.file_name)) for file in each.files]

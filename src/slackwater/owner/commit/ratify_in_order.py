@@ -15,11 +15,10 @@ from sqlalchemy import Connection, Row
 from slackwater.owner.commit.idempotency import rows_of
 from slackwater.owner.database.schema import commits, tables, transactions
 from slackwater.owner.locks import lock_queue, timestamp_reservations
-from slackwater.owner.state.log_head import RATIFIED, STAGED
+from slackwater.owner.state.log_head import RATIFIED, STAGED, commits_in
 
 # Built once, because every commit runs these statements.
 _OF_TABLE = commits.c.table_id == sa.bindparam("of_table")
-_WAITING = sa.select(commits).where(_OF_TABLE, commits.c.version > sa.bindparam("after")).order_by(commits.c.version)
 _FLIP = (
     sa.update(commits)
     .where(_OF_TABLE, commits.c.version > sa.bindparam("after"), commits.c.version <= sa.bindparam("up_to"))
@@ -54,21 +53,39 @@ class OrderedRatification:
 
     def run(self) -> bool:
         """Ratify all commits possible, and return whether there were any."""
-        for table_id, row in self.rows.items():
-            found = self.connection.execute(_WAITING, {"of_table": table_id, "after": row.ratified_version})
-            self._waiting[table_id] = list(found)
-            self._ready[table_id] = []
+        self._waiting = {table_id: [] for table_id in self.rows}
+        self._ready = {table_id: [] for table_id in self.rows}
+        ranges = {t: (row.ratified_version, row.allocated_version) for t, row in self.rows.items()}
+        for commit in commits_in(self.connection, ranges):
+            self._waiting[commit.table_id].append(commit)
         while any(self._step(table_id) for table_id in self.rows):
             pass
-        for table_id, ready in self._ready.items():
-            if ready:
-                self._save(table_id, ready)
+        ready = {table_id: commits for table_id, commits in self._ready.items() if commits}
+        if not ready:
+            return False
+        versions = [
+            {"of_table": table_id, "after": self.rows[table_id].ratified_version, "up_to": commits[-1].version}
+            for table_id, commits in ready.items()
+        ]
+        self.connection.execute(_FLIP, versions)
+        save_ratified(self.connection, [self._newest(table_id, commits) for table_id, commits in ready.items()])
         decide(self.connection, self._decided)
-        return any(self._ready.values())
+        return True
+
+    @property
+    def states(self) -> dict[tuple[str, str], str]:
+        """States after `run`, by table and file name, of all commits that were not ratified before."""
+        known = {(c.table_id, c.file_name): c.state for waiting in self._waiting.values() for c in waiting}
+        return known | {(c.table_id, c.file_name): RATIFIED for ready in self._ready.values() for c in ready}
 
     def ratified_version(self, table_id: str) -> int:
         """Return the newest ratified version of the table after `run`."""
         return int(self.rows[table_id].ratified_version) + len(self._ready[table_id])
+
+    def is_behind_own(self, table_id: str, version: int) -> bool:
+        """Return whether `version` and all unratified versions before it belong to one process."""
+        left = self._waiting[table_id][len(self._ready[table_id]) :]
+        return len({commit.holder for commit in left if commit.version <= version}) == 1
 
     def _step(self, table_id: str) -> bool:
         commit = self._next(table_id)
@@ -103,21 +120,21 @@ class OrderedRatification:
     def _take(self, table_id: str) -> None:
         self._ready[table_id].append(self._waiting[table_id][len(self._ready[table_id])])
 
-    def _save(self, table_id: str, ready: Sequence[Row[Any]]) -> None:
-        row, newest = self.rows[table_id], ready[-1]
+    def _newest(self, table_id: str, ready: Sequence[Row[Any]]) -> dict[str, Any]:
+        newest = ready[-1]
         changes = [commit.version for commit in ready if commit.is_change]
-        versions = {"of_table": table_id, "after": row.ratified_version, "up_to": newest.version}
-        self.connection.execute(_FLIP, versions)
-        change = changes[-1] if changes else row.ratified_change
-        save_ratified(self.connection, table_id, newest.version, newest.timestamp_ms, newest.mark, change)
+        change = changes[-1] if changes else self.rows[table_id].ratified_change
+        return newest_ratified(table_id, newest.version, newest.timestamp_ms, newest.mark, change)
 
 
-def save_ratified(
-    connection: Connection, table_id: str, version: int, timestamp_ms: int, mark: int | None, change: int
-) -> None:
-    """Record `version` in the row of its table: the newest ratified version."""
-    values = dict(zip(_RATIFIED, (version, timestamp_ms, mark, change), strict=True))
-    connection.execute(_UPDATE_RATIFIED, {"of_table": table_id, **values})
+def newest_ratified(table_id: str, version: int, timestamp_ms: int, mark: int | None, change: int) -> dict[str, Any]:
+    """Return the values for `save_ratified` of a table's newest ratified version."""
+    return {"of_table": table_id, **dict(zip(_RATIFIED, (version, timestamp_ms, mark, change), strict=True))}
+
+
+def save_ratified(connection: Connection, newest: Sequence[Mapping[str, Any]]) -> None:
+    """Record the newest ratified version of each table in its row. `newest` has values of `newest_ratified`."""
+    connection.execute(_UPDATE_RATIFIED, newest)
 
 
 def decide(connection: Connection, txn_ids: Iterable[str]) -> None:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
@@ -20,7 +22,7 @@ from slackwater.owner.database.database import Database
 from slackwater.owner.database.schema import commits, tables, transactions
 from slackwater.owner.state.clock import LEASE_MS, OwnerClock, is_dead
 from slackwater.owner.state.commit_files import publish, versions_after
-from slackwater.owner.state.log_head import RATIFIED, locked_table
+from slackwater.owner.state.log_head import RATIFIED, commits_in, locked_tables
 from slackwater.owner.state.shared_clock import read_clock
 from slackwater.protocol.actions.file_names import commit_path, staged_path
 from slackwater.storage.store import ObjectStore
@@ -30,6 +32,12 @@ BACKFILL_DELAY_S = 0.02
 ROWS_KEPT = 1000
 """Number of backfilled versions per table with retained rows. They are used to answer repeated requests."""
 
+_TABLES = sa.select(tables).where(tables.c.table_id.in_(sa.bindparam("of_tables", expanding=True)))
+_BACKFILLED = (
+    sa.update(tables)
+    .where(tables.c.table_id == sa.bindparam("of_table"))
+    .values(backfilled_version=sa.bindparam("up_to"), problem="")
+)
 _FORGET = sa.delete(transactions).where(transactions.c.state == RATIFIED, transactions.c.pending <= 0)
 _BATCH = 64
 _RETRY_S = 1.0
@@ -63,8 +71,10 @@ class Backfill:
             row, pending = self._database.read(lambda c: _pending(c, table_id, version))
             if not pending:
                 return int(row.backfilled_version)
-            done = self._copy(row, pending)
-            self._database.write(lambda c, done=done: self._record(c, table_id, done))  # type: ignore[misc]
+            self._copy(row, pending)
+            self._database.write(partial(self._record, copied={table_id: pending}))
+            if len(pending) < _BATCH:
+                return int(pending[-1].version)
 
     def require_ratified(self, table_id: str) -> None:
         """Raise and record UnratifiedCommit if `_delta_log` has commits after the latest ratified version."""
@@ -102,7 +112,7 @@ class Backfill:
         if thread is not None and thread is not threading.current_thread():
             thread.join()
         for table_id in sorted(self._wanted):
-            self._try(table_id, alone=False)
+            self._attempt(table_id, partial(self.now, table_id))
 
     def _work(self) -> None:
         while True:
@@ -115,23 +125,43 @@ class Backfill:
             self._clock.sleep(self._delay_s or 0.0)
             with self._state:
                 wanted, self._wanted = self._wanted, set()
-            failed = {table_id for table_id in sorted(wanted) if not self._try(table_id, alone=True)}
+            failed = self._together(sorted(wanted))
             with self._state:
                 self._wanted |= failed
                 if failed:
                     # Wait even if new commits arrive, because another process is backfilling or the store fails.
                     self._state.wait_for(lambda: self._is_closed, _RETRY_S)
 
-    def _try(self, table_id: str, alone: bool) -> bool:
-        """Backfill, and return whether nothing is left to do. With `alone`, only if no other process is backfilling."""
+    def _together(self, table_ids: Sequence[str]) -> set[str]:
+        """Backfill tables that no other process is backfilling, and return the tables with commits left.
+
+        Two database transactions for all tables, because each costs more than the copies of some commits.
+        """
         try:
-            if alone and not self._database.write(lambda c: self._claim(c, table_id), durable=False):
-                return False
-            try:
-                self.now(table_id)
-            finally:
-                if alone:
-                    self._database.write(lambda c: self._let_go(c, table_id), durable=False)
+            claimed = self._database.write(lambda c: self._claim(c, table_ids), durable=False)
+        except SlackwaterError as error:
+            _log.warning("the backfill of %d tables failed and is retried: %s", len(table_ids), error)
+            return set(table_ids)
+        failed = {table_id for table_id, found in claimed.items() if found is None}
+        copied: dict[str, Sequence[Row[Any]]] = {}
+        for table_id, found in claimed.items():
+            if found is not None:
+                if self._attempt(table_id, partial(self._copy, *found)):
+                    copied[table_id] = found[1]
+                else:
+                    failed.add(table_id)
+        try:
+            self._database.write(lambda c: self._record(c, copied, claimed))
+        except SlackwaterError as error:
+            _log.warning("the backfill of %d tables was not recorded and is retried: %s", len(copied), error)
+            return set(table_ids)
+        longer = [table_id for table_id, pending in copied.items() if len(pending) == _BATCH]
+        return failed | {each for each in longer if not self._attempt(each, partial(self.now, each))}
+
+    def _attempt(self, table_id: str, work: Callable[[], object]) -> bool:
+        """Do `work` for a table, and return whether a retry is useless."""
+        try:
+            work()
         except TableNotFound:
             return True
         except UnratifiedCommit as error:
@@ -141,33 +171,31 @@ class Backfill:
             return False
         return True
 
-    def _claim(self, connection: Connection, table_id: str) -> bool:
-        """Claim the backfill of the table, and return False if another live process has it."""
-        row = connection.execute(
-            sa.select(tables.c.backfill_holder, tables.c.backfill_until_ms).where(tables.c.table_id == table_id)
-        ).first()
-        if row is None:
-            return True
+    def _claim(
+        self, connection: Connection, table_ids: Sequence[str]
+    ) -> dict[str, tuple[Row[Any], Sequence[Row[Any]]] | None]:
+        """Claim the backfill of the known tables, and return what `_pending` returns.
+
+        None for a table that another live process is backfilling.
+        """
+        rows = list(locked_tables(connection, table_ids).values())
         now_ms = read_clock(connection, self._clock)
-        taken = row.backfill_holder not in (None, self._clock.holder) and (row.backfill_until_ms or 0) > now_ms
-        if taken and not is_dead(row.backfill_holder):
-            return False
-        connection.execute(
-            sa.update(tables)
-            .where(tables.c.table_id == table_id)
-            .values(backfill_holder=self._clock.holder, backfill_until_ms=now_ms + LEASE_MS)
-        )
-        return True
+        free = [row for row in rows if not self._is_taken(row, now_ms)]
+        claim = {"backfill_holder": self._clock.holder, "backfill_until_ms": now_ms + LEASE_MS}
+        connection.execute(sa.update(tables).where(tables.c.table_id.in_([row.table_id for row in free])).values(claim))
+        ranges = {row.table_id: _next_range(row, row.ratified_version) for row in free}
+        pending: dict[str, list[Row[Any]]] = {table_id: [] for table_id in ranges}
+        for commit in commits_in(connection, ranges):
+            pending[commit.table_id].append(commit)
+        return {row.table_id: (row, pending[row.table_id]) if row in free else None for row in rows}
 
-    def _let_go(self, connection: Connection, table_id: str) -> None:
-        connection.execute(
-            sa.update(tables)
-            .where(tables.c.table_id == table_id, tables.c.backfill_holder == self._clock.holder)
-            .values(backfill_holder=None)
-        )
+    def _is_taken(self, row: Row[Any], now_ms: int) -> bool:
+        """Return whether another live process is backfilling the table of `row`."""
+        is_claimed = row.backfill_holder not in (None, self._clock.holder) and (row.backfill_until_ms or 0) > now_ms
+        return is_claimed and not is_dead(row.backfill_holder)
 
-    def _copy(self, row: Row[Any], pending: Sequence[Row[Any]]) -> int:
-        """Copy `pending` in order, and return the last version."""
+    def _copy(self, row: Row[Any], pending: Sequence[Row[Any]]) -> None:
+        """Copy `pending` in order."""
         store = self._store_of(row.table_id)
         for commit in pending:
             try:
@@ -187,61 +215,62 @@ class Backfill:
                 )
                 self._report(row.table_id, problem)
                 raise UnratifiedCommit(problem)
-        return int(pending[-1].version)
 
     def _report(self, table_id: str, problem: str) -> None:
         self._database.write(
             lambda c: c.execute(sa.update(tables).where(tables.c.table_id == table_id).values(problem=problem))
         )
 
-    def _record(self, connection: Connection, table_id: str, version: int) -> None:
-        before = locked_table(connection, table_id)
-        if before is not None and before.backfilled_version < version:
-            connection.execute(
-                sa.update(tables).where(tables.c.table_id == table_id).values(backfilled_version=version, problem="")
-            )
-            _count_backfilled(connection, table_id, before.backfilled_version, version)
-        # Purge in larger steps, so that most batches write one row only.
-        purge_to = version - self._rows_kept
-        row = connection.execute(sa.select(tables.c.purged_version).where(tables.c.table_id == table_id)).first()
-        if row is not None and purge_to - row.purged_version > self._rows_kept // 10:
-            connection.execute(sa.delete(commits).where(commits.c.table_id == table_id, commits.c.version <= purge_to))
-            connection.execute(sa.update(tables).where(tables.c.table_id == table_id).values(purged_version=purge_to))
+    def _record(
+        self, connection: Connection, copied: Mapping[str, Sequence[Row[Any]]], claimed: Collection[str] = ()
+    ) -> None:
+        """Record the `copied` commits by table, and end the claims of the tables `claimed`."""
+        rows = locked_tables(connection, {*copied, *claimed})
+        done: list[Row[Any]] = []
+        for table_id, row in rows.items():
+            done += [commit for commit in copied.get(table_id, ()) if commit.version > row.backfilled_version]
+        newest = {commit.table_id: commit.version for commit in done}
+        if newest:
+            connection.execute(_BACKFILLED, [{"of_table": each, "up_to": version} for each, version in newest.items()])
+            _count_backfilled(connection, [commit.txn_id for commit in done if commit.txn_id is not None])
+        for table_id, version in newest.items():
+            self._purge(connection, rows[table_id], version - self._rows_kept)
+        if claimed:
+            held = tables.c.table_id.in_(sorted(claimed)) & (tables.c.backfill_holder == self._clock.holder)
+            connection.execute(sa.update(tables).where(held).values(backfill_holder=None))
+
+    def _purge(self, connection: Connection, row: Row[Any], up_to: int) -> None:
+        """Delete the commits of a table up to a version, in larger steps."""
+        if up_to - row.purged_version > self._rows_kept // 10:
+            own = commits.c.table_id == row.table_id
+            connection.execute(sa.delete(commits).where(own, commits.c.version <= up_to))
+            connection.execute(sa.update(tables).where(tables.c.table_id == row.table_id).values(purged_version=up_to))
 
 
 def _pending(connection: Connection, table_id: str, version: int) -> tuple[Row[Any], Sequence[Row[Any]]]:
-    """Return the table, and the next ratified commits to backfill."""
-    row = connection.execute(sa.select(tables).where(tables.c.table_id == table_id)).first()
+    """Return the table, and the next ratified commits to backfill. Raises TableNotFound."""
+    row = connection.execute(_TABLES, {"of_tables": [table_id]}).first()
     if row is None:
         raise TableNotFound(f"the commit owner has no table {table_id}")
     last = row.ratified_version if version == LATEST else min(version, row.ratified_version)
-    found = connection.execute(
-        sa.select(commits)
-        .where(
-            commits.c.table_id == table_id,
-            commits.c.version > row.backfilled_version,
-            commits.c.version <= last,
-            commits.c.state == RATIFIED,
-        )
-        .order_by(commits.c.version)
-        .limit(_BATCH)
-    ).all()
-    return row, found
+    return row, commits_in(connection, {table_id: _next_range(row, last)})
 
 
-def _count_backfilled(connection: Connection, table_id: str, after: int, up_to: int) -> None:
-    """Count the backfilled versions in `(after, up_to]`, and delete transactions without unbackfilled commits.
+def _next_range(row: Row[Any], last: int) -> tuple[int, int]:
+    """Return the backfilled version, and the last version of the next batch, at most `last`."""
+    return row.backfilled_version, min(last, row.backfilled_version + _BATCH)
+
+
+def _count_backfilled(connection: Connection, txn_ids: Sequence[str]) -> None:
+    """Count backfilled commits of transactions, and delete transactions without unbackfilled commits.
 
     Source: paper §4.2.2 (a count of what remains to be timestamped).
     """
-    backfilled = sa.select(commits.c.txn_id).where(
-        commits.c.table_id == table_id, commits.c.version > after, commits.c.version <= up_to,
-        commits.c.txn_id.is_not(None),
-    )  # fmt: skip
-    txn_ids = list(connection.execute(backfilled).scalars())
-    if not txn_ids:
-        return
-    connection.execute(
-        sa.update(transactions).where(transactions.c.txn_id.in_(txn_ids)).values(pending=transactions.c.pending - 1)
-    )
-    connection.execute(_FORGET)
+    counts: dict[int, list[str]] = {}
+    for txn_id, count in Counter(txn_ids).items():
+        counts.setdefault(count, []).append(txn_id)
+    for count, of_count in counts.items():
+        pending = transactions.c.pending - count
+        connection.execute(sa.update(transactions).where(transactions.c.txn_id.in_(of_count)).values(pending=pending))
+    if counts:
+        connection.execute(_FORGET)

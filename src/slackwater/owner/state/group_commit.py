@@ -22,12 +22,16 @@ class _Waiting(Generic[Q, A]):
 class GroupCommitQueue(Generic[Q, A]):
     """Groups the calls of many threads. `work` gets the questions, and returns one answer per question, in order.
 
-    An error of `work` is raised in every call of the batch.
+    An error of `work` is raised in every call of the batch. `gather` may wait, before each batch, for calls known to
+    come soon.
     """
 
-    def __init__(self, work: Callable[[Sequence[Q]], Sequence[A]], most: int = 256) -> None:
+    def __init__(
+        self, work: Callable[[Sequence[Q]], Sequence[A]], most: int = 256, gather: Callable[[], None] | None = None
+    ) -> None:
         self._work = work
         self._most = most
+        self._gather = gather
         self._waiting: list[_Waiting[Q, A]] = []
         self._list_lock = threading.Lock()
         self._turn = threading.Lock()
@@ -46,6 +50,8 @@ class GroupCommitQueue(Generic[Q, A]):
         return entry.answer  # type: ignore[return-value]
 
     def _run(self) -> None:
+        if self._gather is not None:
+            self._gather()
         with self._list_lock:
             batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
         try:

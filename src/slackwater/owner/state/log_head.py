@@ -5,7 +5,8 @@ Source: docs/commit-owner.md (allocate); managed-commits.md "Commit Protocol".
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,7 @@ from slackwater.errors import (
     UnratifiedCommit,
 )
 from slackwater.owner.api.commits import Commit, TableState
-from slackwater.owner.database.schema import tables
+from slackwater.owner.database.schema import commits, tables
 from slackwater.owner.state.commit_content import ContentFacts
 from slackwater.owner.state.table_form import staged_directory
 from slackwater.protocol.actions.file_names import COMMITS_DIRECTORY, staged_file_name
@@ -42,6 +43,8 @@ _LOCKED_TABLES = (
     .order_by(tables.c.table_id)
     .with_for_update()
 )
+# Number of tables of one query. SQLite limits the depth of an expression.
+_MOST_TABLES = 50
 _HEAD = ("allocated_version", "allocated_ms", "allocated_mark", "allocated_change")
 _UPDATE_HEAD = (
     sa.update(tables)
@@ -136,15 +139,21 @@ class Head:
             "txn_id": claim.txn_id,
         }
 
-    def save(self, connection: Connection, table_id: str) -> None:
-        """Write the head to the table's row."""
-        values = {
-            "allocated_version": self.version,
-            "allocated_ms": self.timestamp_ms,
-            "allocated_mark": self.mark,
-            "allocated_change": self.change,
-        }
-        connection.execute(_UPDATE_HEAD, {"of_table": table_id, **values})
+    @staticmethod
+    def save(connection: Connection, heads: Mapping[str, Head]) -> None:
+        """Write the heads to the rows of the tables, by table id."""
+        rows = [
+            {
+                "of_table": table_id,
+                "allocated_version": head.version,
+                "allocated_ms": head.timestamp_ms,
+                "allocated_mark": head.mark,
+                "allocated_change": head.change,
+            }
+            for table_id, head in heads.items()
+        ]
+        if rows:
+            connection.execute(_UPDATE_HEAD, rows)
 
 
 @dataclass
@@ -182,10 +191,15 @@ class PriorityReservation:
         if self.commit_id == commit_id:
             self.commit_id, self.until_ms = None, 0
 
-    def save(self, connection: Connection, table_id: str) -> None:
-        """Write the reservation to the table's row."""
-        values = {"turn_of": self.commit_id, "turn_until_ms": self.until_ms}
-        connection.execute(_UPDATE_TURN, {"of_table": table_id, **values})
+    @staticmethod
+    def save(connection: Connection, reservations: Mapping[str, PriorityReservation]) -> None:
+        """Write the reservations to the rows of the tables, by table id."""
+        rows = [
+            {"of_table": table_id, "turn_of": reservation.commit_id, "turn_until_ms": reservation.until_ms}
+            for table_id, reservation in reservations.items()
+        ]
+        if rows:
+            connection.execute(_UPDATE_TURN, rows)
 
 
 def locked_table(connection: Connection, table_id: str) -> Row[Any] | None:
@@ -200,6 +214,32 @@ def locked_tables(connection: Connection, table_ids: Iterable[str]) -> dict[str,
         row = locked_table(connection, wanted[0])
         return {} if row is None else {wanted[0]: row}
     return {row.table_id: row for row in connection.execute(_LOCKED_TABLES, {"of_tables": wanted})}
+
+
+def commits_in(connection: Connection, ranges: Mapping[str, tuple[int, int]]) -> list[Row[Any]]:
+    """Return the commits of tables by id, each after its first version and up to its second, in version order."""
+    table_ids = [table_id for table_id, (after, up_to) in sorted(ranges.items()) if after < up_to]
+    found: list[Row[Any]] = []
+    for first in range(0, len(table_ids), _MOST_TABLES):
+        part = table_ids[first : first + _MOST_TABLES]
+        values: dict[str, Any] = {}
+        for number, table_id in enumerate(part):
+            after, up_to = ranges[table_id]
+            values |= {f"table_{number}": table_id, f"after_{number}": after, f"up_to_{number}": up_to}
+        found += connection.execute(_in_ranges(len(part)), values)
+    return found
+
+
+@functools.cache
+def _in_ranges(num_tables: int) -> sa.Select[Any]:
+    """Return the query of the commits in a range of each of so many tables."""
+    ranges = (
+        (commits.c.table_id == sa.bindparam(f"table_{number}"))
+        & (commits.c.version > sa.bindparam(f"after_{number}"))
+        & (commits.c.version <= sa.bindparam(f"up_to_{number}"))
+        for number in range(num_tables)
+    )
+    return sa.select(commits).where(sa.or_(*ranges)).order_by(commits.c.version)
 
 
 def rejection_reason(row: Row[Any]) -> SlackwaterError | None:

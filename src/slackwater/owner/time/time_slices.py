@@ -21,6 +21,7 @@ from slackwater.owner.commit.ratification import resolve_expired
 from slackwater.owner.database.database import Database
 from slackwater.owner.database.schema import commits, owner, prepared, tables
 from slackwater.owner.state.clock import OwnerClock
+from slackwater.owner.state.group_commit import GroupCommitQueue
 from slackwater.owner.state.log_head import RATIFIED
 from slackwater.owner.state.notifications import ChangeNotifier, WaitLoop
 from slackwater.owner.state.shared_clock import SharedTime, begin_slice, raise_last, read_clock
@@ -34,6 +35,7 @@ _KNOWN = (
         tables.c.location,
         tables.c.ratified_version,
         tables.c.ratified_ms,
+        tables.c.ratified_change,
         tables.c.purged_version,
     )
     .where(tables.c.state == TableState.ACTIVE.value)
@@ -97,11 +99,15 @@ class TimeSlices:
         self._clock = clock
         self._resume = resume
         self._changes = changes
+        # Concurrent calls share one read, which begins after all of them.
+        self._newest: GroupCommitQueue[None, Cut] = GroupCommitQueue(
+            lambda calls: [database.read(self._latest)] * len(calls)
+        )
 
     def cut(self, timestamp_ms: int | None = None) -> Cut:
         """Return one state of all tables. See `CommitOwner.cut`."""
         if timestamp_ms is None:
-            return self._database.read(self._latest)
+            return self._newest(None)
         served_ms = self._database.read(lambda c: self._served(c, timestamp_ms))
         if served_ms < timestamp_ms:
             self._await_told(timestamp_ms)
@@ -110,7 +116,11 @@ class TimeSlices:
 
     def _latest(self, connection: Connection) -> Cut:
         now = SharedTime.of(connection, self._clock)
-        known = [self._version(row, row.ratified_version, row.ratified_ms) for row in connection.execute(_KNOWN)]
+        rows = connection.execute(_KNOWN)
+        known = [
+            replace(self._version(row, row.ratified_version, row.ratified_ms), change_version=row.ratified_change)
+            for row in rows
+        ]
         return Cut(now.now_ms, known)
 
     def _served(self, connection: Connection, timestamp_ms: int) -> int:
