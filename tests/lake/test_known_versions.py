@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +13,12 @@ import pytest
 
 from slackwater.errors import InvalidArgument, StorageError, TableNotFound
 from slackwater.lake.lake import LogLake
+from slackwater.lake.read_view import LakeReadView
 from slackwater.owner.embedded import EmbeddedOwner
-from slackwater.scan import recent_snapshots
+from slackwater.scan import recent_snapshots, unread_snapshot
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.local_store import LocalObjectStore
+from slackwater.transaction.commit.factory import begin
 from tests.transaction.tables import add, schema
 
 NAMES = ("orders", "stock")
@@ -128,7 +132,7 @@ def test_a_version_with_very_many_recent_files_is_not_kept(lake: LogLake, monkey
     monkeypatch.setattr(recent_snapshots, "_MOST_FILE_ACTIONS", 1)
     append(lake, "stock", "a.parquet")
     append(lake, "stock", "b.parquet")
-    assert list(lake._recent._known.values()) == []
+    assert [known.state.newest.num_rows for known in lake._recent._known.values()] == [1]
     assert live(lake.snapshot("stock")) == ["a.parquet", "b.parquet"]
 
 
@@ -181,3 +185,117 @@ def test_keys_that_fail_after_the_commit_undo_nothing(
     tx.commit()
     assert tx.versions == {"stock": 1}
     assert (tmp_path / "lake" / "stock" / "a.parquet").read_bytes() == b"rows"
+
+
+@pytest.fixture
+def other(lake: LogLake, tmp_path: Path) -> Iterator[LogLake]:
+    """Another process of the lake, in place of one: it shares the database with `lake`, and nothing else."""
+    append(lake, "stock", "a.parquet")
+    with LogLake.open(tmp_path / "lake") as found:
+        yield found
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The first versions of the commits that an owner was asked for."""
+    found: list[int] = []
+    original = EmbeddedOwner.get_commits
+
+    def counting(owner: EmbeddedOwner, table_id: str, start_version: int, *rest: Any, **more: Any) -> Any:
+        found.append(start_version)
+        return original(owner, table_id, start_version, *rest, **more)
+
+    monkeypatch.setattr(EmbeddedOwner, "get_commits", counting)
+    return found
+
+
+def test_an_append_does_not_read_what_others_appended(
+    lake: LogLake, other: LogLake, requests: Counter[str], asked: list[int]
+) -> None:
+    for number in range(3):
+        append(other, "stock", f"b{number}.parquet")
+    requests.clear()
+    asked.clear()
+    append(lake, "stock", "c.parquet")
+    assert (+requests, asked) == ({}, [])
+    with lake.transaction() as tx:
+        found = tx.snapshot("stock")
+        assert (found.version, live(found)) == (
+            5, ["a.parquet", "b0.parquet", "b1.parquet", "b2.parquet", "c.parquet"],
+        )  # fmt: skip
+    assert asked == [2]
+
+
+def test_an_unread_version_states_what_it_knows_and_reads_the_rest_once(
+    lake: LogLake, other: LogLake, asked: list[int]
+) -> None:
+    append(other, "stock", "b.parquet")
+    append(other, "stock", "c.parquet")
+    newest = other.snapshot("stock")
+    asked.clear()
+    found = LakeReadView([lake]).of("stock").snapshot(3)
+    copies = [copy.copy(found), found.with_table(found.table)]
+    assert (found.version, found.timestamp_ms) == (3, newest.timestamp_ms)
+    assert (found.protocol, found.metadata, found.schema) == (newest.protocol, newest.metadata, newest.schema)
+    assert asked == []
+    assert live(found) == live(newest)
+    assert found.segment.commits[-1].version == 3
+    assert [live(each) for each in (*copies, found.without_files())] == [live(newest)] * 3
+    assert asked == [2]
+    append(other, "stock", "d.parquet")
+    later = found.update()
+    assert (later.version, live(later)) == (4, [*live(newest), "d.parquet"])
+    assert (found.version, live(found)) == (3, live(newest))
+
+
+def test_the_transaction_ids_and_domains_of_an_unread_version_are_those_of_the_version(
+    lake: LogLake, other: LogLake
+) -> None:
+    with other.transaction() as tx:
+        log = tx.log("stock")
+        log.set_transaction("loader", 7)
+        log.commit("WRITE")
+    append(other, "stock", "b.parquet")
+    with lake.transaction() as tx:
+        assert tx.log("stock").application_version("loader") == 7
+
+
+def test_a_changed_schema_is_read_before_an_append(lake: LogLake, other: LogLake, asked: list[int]) -> None:
+    append(lake, "stock", "b.parquet")
+    before = other.snapshot("stock")
+    properties = {**before.metadata.configuration, "delta.appendOnly": "true"}
+    change = begin(before)
+    change.set_metadata(replace(before.metadata, configuration=properties))
+    change.commit("SET TBLPROPERTIES")
+    append(other, "stock", "c.parquet")
+    asked.clear()
+    with lake.transaction() as tx:
+        assert tx.reading("stock").snapshot.properties["delta.appendOnly"] == "true"
+    assert asked
+
+
+def test_a_version_after_very_many_unread_commits_is_read_from_its_checkpoint(
+    lake: LogLake, other: LogLake, monkeypatch: pytest.MonkeyPatch, asked: list[int]
+) -> None:
+    monkeypatch.setattr(recent_snapshots, "_MOST_COMMITS", 12)
+    monkeypatch.setattr(unread_snapshot, "_MOST_COMMITS", 12)
+    for number in range(30):
+        append(other, "stock", f"{number}.parquet")
+        other.backfill("stock")
+    append(lake, "stock", "z.parquet")
+    with lake.transaction() as tx:
+        found = tx.snapshot("stock")
+        assert len(live(found)) == 32
+        assert found.segment.checkpoint is not None
+        assert found.segment.checkpoint.version >= 32 - 12
+
+
+def test_a_due_checkpoint_is_written_by_one_who_has_not_read_the_log(lake: LogLake, other: LogLake) -> None:
+    for number in range(9):
+        append(other, "stock", f"{number}.parquet")
+    other.backfill("stock")
+    append(lake, "stock", "z.parquet")
+    found = Snapshot.load(lake.snapshot("stock").store.root_url)
+    assert found.segment.checkpoint is not None
+    assert found.segment.checkpoint.version == 10
+    assert len(live(Snapshot.load(lake.snapshot("stock").store.root_url, 10))) == 10

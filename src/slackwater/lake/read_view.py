@@ -38,8 +38,12 @@ class TableAtVersion:
         return self.at.version
 
     def snapshot(self, version: int | None) -> Snapshot:
-        """Return `version` of the committed table, the newest version for None."""
-        return self.lake._snapshot_of(self.at, version, self._key)
+        """Return `version` of the committed table, the newest version for None.
+
+        The log of the visible version is read only if needed, if its configuration is known.
+        """
+        unread = self.lake._recent.unread(self._key, self.at) if version == self.at.version else None
+        return unread or self.lake._snapshot_of(self.at, version, self._key)
 
     def keep(self, snapshot: Snapshot | None) -> None:
         """Keep `snapshot`, the version committed by the transaction if known, so that the next one reads no log.

@@ -116,10 +116,11 @@ class LogSnapshot:
         segment, state, _ = _load(table, version, list_log=list_log)
         return cls(table, segment, state, CheckpointAdds(state.checkpoint, table.store))
 
-    def update(self, version: int | None = None) -> Self:
+    def update(self, version: int | None = None, most_commits: int | None = None) -> Self:
         """Return the snapshot of the newest version, `self` if already the newest. Reads only new commits.
 
-        `version`: this version instead of the newest one. Raises as `load` does.
+        `version`: this version instead of the newest one. For more than `most_commits` new commits, the table is opened
+        from its newest checkpoint instead. Raises as `load` does.
         """
         if self._table.branch is not None:
             return self._table.branch.newest  # type: ignore[no-any-return]
@@ -129,6 +130,8 @@ class LogSnapshot:
         if version is None and (newest is None or newest <= self.version):
             self._table.require_catalog(self.configuration)
             return self
+        if most_commits is not None and (newest or 0) - self.version > most_commits:
+            return type(self).open(self._table, version)
         if newest is None or any(v not in listing.commits for v in range(self.version + 1, newest + 1)):
             # The log was cleaned up in between, and now starts with a checkpoint.
             return type(self).open(self._table, version)
@@ -136,7 +139,7 @@ class LogSnapshot:
         state = advance(self._state, commits, self._store)
         has_checksum = newest in listing.checksums
         segment = LogSegment(newest, self._segment.checkpoint, self._segment.commits + commits, has_checksum)
-        found = type(self)(self._table, segment, state, self._base)
+        found = self._other(segment, state, self._base)
         found._damaged = self._damaged
         if self._table.find_owner(state.configuration):
             return found.update(version)
@@ -146,7 +149,7 @@ class LogSnapshot:
     def without_files(self) -> Self:
         """Return the same version without the files and statistics that this snapshot has read."""
         base = CheckpointAdds(self._state.checkpoint, self._store)
-        found = type(self)(self._table, self._segment, self._state, base)
+        found = self._other(self._segment, self._state, base)
         found._damaged = self._damaged
         return found
 
@@ -165,9 +168,13 @@ class LogSnapshot:
         state = advance_by(self._state, commits, self._store)
         files = tuple(commit.file for commit in commits)
         segment = LogSegment(state.version, self._segment.checkpoint, self._segment.commits + files)
-        found = type(self)(self._table, segment, state, self._base)
+        found = self._other(segment, state, self._base)
         found._damaged = self._damaged
         return found
+
+    def _other(self, segment: LogSegment, state: LogState, base: CheckpointAdds) -> Self:
+        """Return a snapshot of this table with other content."""
+        return type(self)(self._table, segment, state, base)
 
     @classmethod
     def of_first_commit(cls, table: Table, commit: ParsedCommit) -> Self:
@@ -218,12 +225,12 @@ class LogSnapshot:
     @property
     def protocol(self) -> Protocol:
         """The reader and writer requirements of this version."""
-        return self._state.protocol
+        return self.configuration.protocol
 
     @property
     def metadata(self) -> Metadata:
         """Schema, partitioning and configuration."""
-        return self._state.metadata
+        return self.configuration.metadata
 
     @property
     def configuration(self) -> TableConfiguration:

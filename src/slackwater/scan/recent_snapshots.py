@@ -7,7 +7,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 
 from slackwater.log.table import Table
+from slackwater.owner.api.transactions import TableVersion
 from slackwater.scan.snapshot import Snapshot
+from slackwater.scan.unread_snapshot import UnreadSnapshot
 
 _MOST_TABLES = 64
 # A snapshot keeps the commits since its checkpoint in memory: after this many a newer checkpoint is read.
@@ -28,6 +30,15 @@ class RecentSnapshots:
         self._lock = threading.Lock()
         self._known: OrderedDict[Hashable, Snapshot] = OrderedDict()
 
+    def unread(self, key: Hashable, at: TableVersion) -> Snapshot | None:
+        """Return the version `at` of a table without reading its log. None if its configuration is unknown."""
+        if at.version is None or at.timestamp_ms is None or at.change_version is None:
+            return None
+        known = self._usable(key)
+        if known is None or not at.change_version <= known.version < at.version:
+            return None
+        return UnreadSnapshot(known, at.version, at.timestamp_ms, lambda read: self.keep(key, read))
+
     def at(self, key: Hashable, table: Callable[[], Table], version: int | None) -> Snapshot:
         """Return `version` of a table, the newest version for None.
 
@@ -39,26 +50,36 @@ class RecentSnapshots:
         if known is None or (version is not None and version < known.version):
             found = Snapshot.open(table(), version)
         else:
-            found = known.update(version)
-        self.keep(key, found)
+            found = known.update(version, _MOST_COMMITS)
+        if not self.keep(key, found):
+            # The next call opens the table from its newest checkpoint.
+            self._forget(key, known)
         return found
 
-    def keep(self, key: Hashable, snapshot: Snapshot) -> None:
-        """Keep `snapshot`, a committed version of the table, unless a newer version is known."""
+    def keep(self, key: Hashable, snapshot: Snapshot) -> bool:
+        """Keep `snapshot`, a committed version of the table, unless a newer version is known.
+
+        Return False if it is too large. The version known before then remains: its configuration may still be used.
+        """
         checkpoint = snapshot.segment.checkpoint
         num_commits = snapshot.version - (-1 if checkpoint is None else checkpoint.version)
+        if num_commits > _MOST_COMMITS or snapshot.state.newest.num_rows > _MOST_FILE_ACTIONS:
+            return False
+        is_small = checkpoint is None or checkpoint.size_bytes <= _MOST_CHECKPOINT_BYTES
         with self._lock:
             known = self._known.get(key)
             if known is not None and known.version > snapshot.version:
-                return
-            if num_commits > _MOST_COMMITS or snapshot.state.newest.num_rows > _MOST_FILE_ACTIONS:
-                self._known.pop(key, None)
-                return
-            is_small = checkpoint is None or checkpoint.size_bytes <= _MOST_CHECKPOINT_BYTES
+                return True
             self._known[key] = snapshot if is_small else snapshot.without_files()
             self._known.move_to_end(key)
             while len(self._known) > _MOST_TABLES:
                 self._known.popitem(last=False)
+        return True
+
+    def _forget(self, key: Hashable, known: Snapshot | None) -> None:
+        with self._lock:
+            if known is not None and self._known.get(key) is known:
+                del self._known[key]
 
     def _usable(self, key: Hashable) -> Snapshot | None:
         with self._lock:

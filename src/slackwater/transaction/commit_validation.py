@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from slackwater.errors import CorruptTable, InvalidArgument, OperationNotAllowed
 from slackwater.log.checkpoint_protection import with_own_boundary
 from slackwater.log.files.file_actions import file_keys, one_array
+from slackwater.log.files.plain_arrays import text_array
 from slackwater.protocol.actions.actions import Metadata
 from slackwater.protocol.actions.files import AddCDCFile, AddFile, RemoveFile
 from slackwater.protocol.actions.partition_values import parse_partition_column
@@ -229,7 +230,7 @@ def _validate_partition_values(staged: StagedActions, table: TableConfiguration)
         )
     for name, data_type in columns.items():
         # Parsing reports an invalid value. Every distinct text is parsed once.
-        parse_partition_column(pa.array([f.partition_values[name] for f in files], pa.string()), data_type)
+        parse_partition_column(text_array([f.partition_values[name] for f in files]), data_type)
 
 
 def _validate_deletion_vectors(staged: StagedActions, table: TableConfiguration) -> None:

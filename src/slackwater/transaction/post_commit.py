@@ -19,15 +19,16 @@ from slackwater.log.files.version_checksum import VersionChecksum, write_version
 from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.properties.properties import ENABLE_EXPIRED_LOG_CLEANUP, TableProperties
 from slackwater.scan.snapshot import Snapshot
+from slackwater.scan.unread_snapshot import UnreadSnapshot, newest_read
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.committer import Committer, TransactionScopedCommitter
 from slackwater.transaction.log_maintenance import checkpoint, checkpoint_interval, clean_up
 
 T = TypeVar("T")
 
-# Two of this number of commits check for a checkpoint of backfilled commits: the due version, and the one after it. If
-# every commit checked, concurrent writers would write the same checkpoint at the same time.
-_TURNS = 4
+# Number of commits after a due version that check for its checkpoint: it must be backfilled before. If every commit
+# checked, concurrent writers would write the same checkpoint at the same time.
+_TURNS = (1, 5)
 # Maximum number of files whose sizes are summed if the previous version has no checksum.
 _MOST_FILES_COUNTED = 100_000
 # Maximum number of files whose sizes are read to complete a checksum without histograms, by another writer.
@@ -110,8 +111,9 @@ class PostCommitHook:
 
         def checkpointed() -> Snapshot | None:
             interval = checkpoint_interval(known.properties)
-            is_late = len(known.segment.commits) > 2 * interval
-            if version % interval % _TURNS > 1 and not is_late:
+            # What is unknown of the log is not a reason to read it.
+            is_late = newest_read(known) is known and len(known.segment.commits) > 2 * interval
+            if version % interval not in [turn % interval for turn in _TURNS] and not is_late:
                 return None
             if _has_checkpoint_since(known, version - version % interval):
                 return None
@@ -136,12 +138,14 @@ def _at_version(version: int, known: Snapshot, before: Snapshot | None) -> Snaps
         return known
     if before is not None and before.version == version and before.table.branch is None:
         return before
+    if isinstance(known, UnreadSnapshot) and version < known.version:
+        return known.earlier(version)
     return known.update(version) if known.version < version else Snapshot.open(known.table, version)
 
 
 def _has_checkpoint_since(known: Snapshot, version: int) -> bool:
     """Return whether a checkpoint of `version` or later is known from cheap sources. Version 0 needs no checkpoint."""
-    own = known.segment.checkpoint
+    own = newest_read(known).segment.checkpoint
     if version <= 0 or (own is not None and own.version >= version):
         return True
     last = read_last_checkpoint(known.store)

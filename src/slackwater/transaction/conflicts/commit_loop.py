@@ -20,6 +20,7 @@ from slackwater.log.files.commits import ParsedCommit
 from slackwater.protocol.actions.commit_info import CommitInfo
 from slackwater.protocol.actions.deletion_vectors import DeletionVectorDescriptor
 from slackwater.scan.snapshot import Snapshot
+from slackwater.scan.unread_snapshot import newest_read
 from slackwater.transaction.clock import Clock
 from slackwater.transaction.commit_actions import assemble
 from slackwater.transaction.commit_result import CommitResult
@@ -183,7 +184,7 @@ class CommitLoop:
             # The files were streamed. `CommitResult.snapshot` reads them on demand.
             done, failed = upkeep.run_first(transaction.store, transaction.staged.table_after(None), commit, committer)
             return self._kept_up(result, done, [*left_behind, *failed])
-        if before is not None and commit.version != before.version + 1:
+        if before is not None and (commit.version != before.version + 1 or newest_read(before) is not before):
             # Commits of other writers in between are read on demand.
             done, failed = upkeep.run_behind(before, commit.version, committer, now_ms)
             return self._kept_up(result, done, [*left_behind, *failed])

@@ -332,7 +332,8 @@ class Transaction:
     def _clustering_columns(self) -> list[clustering.ColumnName]:
         staged, read = self._inner.staged, self._inner.read_snapshot
         domain = staged.domains.get(clustering.DOMAIN)
-        if domain is None and read is not None:
+        # Without the feature there is no domain, and the log need not be read.
+        if domain is None and read is not None and read.configuration.supports("domainMetadata"):
             domain = read.domain_metadata.get(clustering.DOMAIN)
         return clustering.physical_columns(domain, self._inner.store.root_url)
 
