@@ -15,6 +15,7 @@ import pyarrow as pa
 from slackwater.errors import CorruptLog, ObjectNotFound
 from slackwater.log.files.file_actions import ACTION_SCHEMA, file_actions, newest_per_file
 from slackwater.log.files.managed_log import read_commits
+from slackwater.log.files.plain_arrays import empty_table
 from slackwater.log.files.reconciliation import STATEFUL, reconcile
 from slackwater.log.files.segment import CommitFile
 from slackwater.protocol.actions.actions import parse_actions, parse_commit
@@ -56,7 +57,7 @@ class CommitReader:
         if self._malformed is not None:
             raise self._malformed
         if not self._tables:
-            return ACTION_SCHEMA.empty_table()
+            return empty_table(ACTION_SCHEMA)
         return newest_per_file(pa.concat_tables(self._tables).combine_chunks())
 
     def _read(self, files: Sequence[CommitFile]) -> None:

@@ -17,6 +17,7 @@ import pyarrow as pa
 from slackwater.errors import CorruptCheckpoint
 from slackwater.log.files.checkpoint import Checkpoint
 from slackwater.log.files.file_actions import ADD_SCHEMA, REMOVE_SCHEMA, file_keys, not_among, select_rows
+from slackwater.log.files.plain_arrays import empty_table
 from slackwater.storage.store import ObjectStore
 
 _KEY = ("path", "deletionVector")
@@ -46,7 +47,7 @@ class CheckpointAdds:
         Raises CorruptCheckpoint.
         """
         if self._checkpoint is None:
-            return pa.schema([ADD_SCHEMA.field(c) for c in columns if c in ADD_SCHEMA.names]).empty_table()
+            return empty_table(pa.schema([ADD_SCHEMA.field(c) for c in columns if c in ADD_SCHEMA.names]))
         cached = dict(self._columns)
         missing = [c for c in columns if c not in cached]
         fresh = self._checkpoint.read(self._store, "add", missing) if missing else None
@@ -75,7 +76,7 @@ class CheckpointAdds:
     def removed_row_ids(self) -> pa.ChunkedArray:
         """Return the `baseRowId` of the checkpoint's `remove` actions, read once. Raises CorruptCheckpoint."""
         if self._removed_row_ids is None:
-            table = REMOVE_SCHEMA.empty_table()
+            table = empty_table(REMOVE_SCHEMA)
             if self._checkpoint is not None:
                 table = self._checkpoint.read(self._store, "remove", ["baseRowId"])
             self._removed_row_ids = table["baseRowId"]

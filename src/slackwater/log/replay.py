@@ -24,6 +24,7 @@ from slackwater.log.files.file_actions import (
     not_among,
     select_rows,
 )
+from slackwater.log.files.plain_arrays import empty_table
 from slackwater.log.files.segment import CheckpointFiles, CommitFile, LogSegment
 from slackwater.protocol.actions.actions import (
     DomainMetadata,
@@ -209,7 +210,7 @@ def _newest_properties(commits: _Commits) -> Mapping[str, str]:
 
 def _newest_per_file(commits: _Commits) -> pa.Table:
     if not commits:
-        return ACTION_SCHEMA.empty_table()
+        return empty_table(ACTION_SCHEMA)
     found = file_actions(commits)
     names_each_once = len(commits) == 1 and isinstance(commits[0][2], BulkActions)
     return found if names_each_once else newest_per_file(found)

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from slackwater.errors import InvalidSchema
 from slackwater.log.files.file_actions import ADD_SCHEMA, REMOVE_SCHEMA, STRING_MAP
+from slackwater.log.files.plain_arrays import plain_array
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.protocol.actions.actions import Protocol
 from slackwater.protocol.actions.partition_values import parse_partition_column
@@ -158,7 +159,9 @@ def sidecar_schema(form: AddColumnLayout) -> pa.Schema:
 def small_rows(name: str, actions: Sequence[Mapping[str, Any]]) -> pa.StructArray:
     """Return the actions of the kind `name` (JSON, `{name: {…}}`) in a struct array for the column `name`."""
     kind = _SMALL_TYPES[name]
-    return pa.array([_arrow_value(action[name], kind) for action in actions], kind)
+    values = [action[name] for action in actions]
+    plain = plain_array(values, kind)
+    return pa.array([_arrow_value(value, kind) for value in values], kind) if plain is None else plain
 
 
 def protocol_action(protocol: Protocol) -> dict[str, Any]:
@@ -184,7 +187,7 @@ def add_rows(files: pa.Table, form: AddColumnLayout, zone: str = "UTC") -> pa.St
     columns: dict[str, pa.Array] = {
         name: _one(files[name]) for name in files.column_names if name not in ("stats", "stats_parsed", "dataChange")
     }
-    columns["dataChange"] = pa.repeat(pa.scalar(False), files.num_rows)
+    columns["dataChange"] = _all_false(files.num_rows)
     if form.json_stats:
         columns["stats"] = _json_stats(files, form)
     if form.stats is not None:
@@ -198,8 +201,12 @@ def add_rows(files: pa.Table, form: AddColumnLayout, zone: str = "UTC") -> pa.St
 def remove_rows(tombstones: pa.Table) -> pa.StructArray:
     """Return tombstones (REMOVE_SCHEMA) in a struct array for the column `remove`, without statistics and tags."""
     columns = {name: _one(tombstones[name]) for name in REMOVE_SCHEMA.names if name != "dataChange"}
-    columns["dataChange"] = pa.repeat(pa.scalar(False), tombstones.num_rows)
+    columns["dataChange"] = _all_false(tombstones.num_rows)
     return pa.StructArray.from_arrays([columns[f.name] for f in _REMOVE_TYPE], fields=list(_REMOVE_TYPE))
+
+
+def _all_false(length: int) -> pa.BooleanArray:
+    return pa.Array.from_buffers(pa.bool_(), length, [None, pa.py_buffer(bytes(length // 8 + 1))])
 
 
 def _most_leaves(snapshot: LogSnapshot) -> int | None:

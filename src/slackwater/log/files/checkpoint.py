@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from slackwater.errors import CorruptCheckpoint, CorruptLog, ObjectNotFound
 from slackwater.log.files.file_actions import ADD_SCHEMA, REMOVE_SCHEMA, file_actions, select_rows
+from slackwater.log.files.plain_arrays import empty_table
 from slackwater.log.files.segment import CheckpointFiles
 from slackwater.protocol.actions.actions import parse_actions
 from slackwater.protocol.actions.file_names import LOG
@@ -56,7 +57,7 @@ class Checkpoint:
         """
         tables = list(self.batches(store, action, columns))
         if not tables:
-            return pa.schema([f for f in _SCHEMAS[action] if f.name in columns]).empty_table()
+            return empty_table(pa.schema([f for f in _SCHEMAS[action] if f.name in columns]))
         return pa.concat_tables(tables, promote_options="permissive")
 
     def batches(

@@ -208,8 +208,9 @@ def not_among(files: pa.Table, newer: pa.Table) -> npt.NDArray[np.bool_]:
 
     paths = canonical_paths(files["path"])
     touched = pc.is_in(paths, value_set=one_array(canonical_paths(newer["path"])))
-    rows = np.flatnonzero(np.asarray(touched))
-    if len(rows):
+    # Asked first, because a conversion to numpy imports pandas.
+    if pc.any(touched).as_py():
+        rows = np.flatnonzero(np.asarray(touched))
         candidates = files.select(["path", "deletionVector"]).take(pa.array(rows))
         keep[rows] = ~np.asarray(pc.is_in(file_keys(candidates), value_set=one_array(file_keys(newer))))
     return keep

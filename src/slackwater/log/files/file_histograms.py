@@ -30,6 +30,7 @@ SIZE_BINS = (
 )
 """The smallest size of each bin in bytes. The last bin has no upper bound."""
 _ROW_BINS = (0, 1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000, 2**31 - 1)
+_FEW = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,9 @@ class FileSizeHistogram:
     @staticmethod
     def of(sizes: Sequence[int] | pa.ChunkedArray, bins: tuple[int, ...] = SIZE_BINS) -> FileSizeHistogram:
         """Return the histogram of `sizes` in bytes, without nulls."""
+        # A conversion by pyarrow imports pandas, which takes longer than the histogram of few files.
+        if isinstance(sizes, pa.ChunkedArray) and len(sizes) <= _FEW:
+            sizes = sizes.to_pylist()
         values = np.asarray(sizes, np.int64)
         at = np.maximum(np.searchsorted(np.asarray(bins, np.int64), values, side="right") - 1, 0)
         total = np.zeros(len(bins), np.int64)

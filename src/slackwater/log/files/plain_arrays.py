@@ -18,7 +18,7 @@ _INTEGERS = {pa.int32(): ("i", 32), pa.int64(): ("q", 64)}
 def plain_array(values: Sequence[Any], data_type: pa.DataType) -> pa.Array | None:
     """Return the array of `values`. None if a value has another type: `pyarrow.array` converts or rejects it.
 
-    Supports strings, booleans, integers of 32 and 64 bits, maps of strings, and structs of these types.
+    Supports strings, booleans, integers of 32 and 64 bits, and lists, maps and structs of these types.
     """
     if pa.types.is_string(data_type):
         return _strings(values) if _are_all(values, str) else None
@@ -29,6 +29,8 @@ def plain_array(values: Sequence[Any], data_type: pa.DataType) -> pa.Array | Non
         if not _are_all(values, int) or any(value.bit_length() >= bits for value in values if value is not None):
             return None
         return _built(data_type, values, [_buffer(code, (value or 0 for value in values))])
+    if pa.types.is_list(data_type):
+        return _lists(values, data_type) if _are_all(values, list) else None
     if not _are_all(values, dict):
         return None
     if pa.types.is_map(data_type):
@@ -36,9 +38,26 @@ def plain_array(values: Sequence[Any], data_type: pa.DataType) -> pa.Array | Non
     return _structs(values, data_type) if pa.types.is_struct(data_type) else None
 
 
+def empty_table(schema: pa.Schema) -> pa.Table:
+    """Return a table without rows. `Schema.empty_table` imports pandas, too."""
+    return pa.Table.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
+
+
+def text_array(values: Sequence[str | None]) -> pa.StringArray:
+    """Return the array of texts."""
+    plain = plain_array(values, pa.string())
+    return pa.array(values, pa.string()) if plain is None else plain
+
+
 def _strings(values: Sequence[str | None]) -> pa.Array:
     texts = [(value or "").encode() for value in values]
     return _built(pa.string(), values, [_offsets(texts), pa.py_buffer(b"".join(texts))])
+
+
+def _lists(values: Sequence[list[Any] | None], data_type: pa.ListType) -> pa.Array | None:
+    parts = [value or [] for value in values]
+    items = plain_array([item for part in parts for item in part], data_type.value_type)
+    return None if items is None else _built(data_type, values, [_offsets(parts)], [items])
 
 
 def _maps(values: Sequence[dict[str, Any] | None], data_type: pa.MapType) -> pa.Array | None:
@@ -73,7 +92,7 @@ def _bits(flags: Sequence[bool | None]) -> pa.Buffer:
     return pa.py_buffer(number.to_bytes(len(flags) // 8 + 1, "little"))
 
 
-def _offsets(parts: Iterable[bytes | dict[str, Any]]) -> pa.Buffer:
+def _offsets(parts: Iterable[bytes | list[Any] | dict[str, Any]]) -> pa.Buffer:
     return _buffer("i", accumulate(map(len, parts), initial=0))
 
 

@@ -63,6 +63,11 @@ def parse_partition_value(text: str | None, data_type: DataType, zone: str | Non
         ) from error
 
 
+# From arrays, because pyarrow imports pandas when it converts a Python value.
+_NO_TEXT = pa.nulls(1, pa.string())[0]
+_EMPTY = pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(bytes(8)), pa.py_buffer(b"")])[0]
+
+
 def parse_partition_column(values: pa.Array | pa.ChunkedArray, data_type: DataType, zone: str = "UTC") -> pa.Array:
     """Return the typed values of one partition column, an array of `to_arrow_type(data_type)`.
 
@@ -125,7 +130,7 @@ def hive_directory(columns: Sequence[tuple[str, str | None]]) -> str:
 
 
 def _without_empty(texts: pa.Array) -> pa.Array:
-    return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+    return pc.if_else(pc.equal(texts, _EMPTY), _NO_TEXT, texts)
 
 
 def _parse_texts(texts: pa.Array, data_type: DataType, zone: str) -> pa.Array:
