@@ -299,3 +299,22 @@ def test_a_due_checkpoint_is_written_by_one_who_has_not_read_the_log(lake: LogLa
     assert found.segment.checkpoint is not None
     assert found.segment.checkpoint.version == 10
     assert len(live(Snapshot.load(lake.snapshot("stock").store.root_url, 10))) == 10
+
+
+def test_a_long_known_version_goes_on_from_the_newest_checkpoint_without_a_listing(
+    lake: LogLake, monkeypatch: pytest.MonkeyPatch, requests: Counter[str]
+) -> None:
+    monkeypatch.setattr(recent_snapshots, "_MOST_COMMITS", 12)
+    for number in range(30):
+        append(lake, "stock", f"{number}.parquet")
+        lake.backfill("stock")
+    assert requests["list_from"] <= 3
+    requests.clear()
+    (known,) = (each for each in lake._recent._known.values() if each.version)
+    assert known.version == 30
+    assert known.segment.checkpoint is not None
+    assert known.segment.checkpoint.version == 20
+    assert len(live(known)) == 30
+    append(lake, "stock", "31.parquet")
+    assert requests["list_from"] == 0
+    assert len(live(lake.snapshot("stock"))) == 31

@@ -11,9 +11,11 @@ import pytest
 
 import slackwater
 from slackwater.errors import InvalidArgument
+from slackwater.lake import history
 from slackwater.lake.history import LakeCommit
 from slackwater.lake.lake import LogLake
 from slackwater.owner.embedded import EmbeddedOwner
+from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.clock import Clock
 from tests.contract.owners import FakeClock
 from tests.transaction.tables import add, schema
@@ -104,6 +106,25 @@ def test_what_is_older_than_the_limit_is_not_read(
     assert shown(lake.history(limit=3)) == [{"b": 5}, {"b": 4}, {"b": 3}]
     assert opened == ["b"]
     assert len(lake.history(limit=100)) == 8
+
+
+def test_older_commits_are_listed_after_the_newest(lake: LogLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake._create_log("a", ID)
+    for number in range(6):
+        append(lake, "a", str(number))
+    monkeypatch.setattr(history, "_LISTED_FIRST", 3)
+    asked: list[int | None] = []
+    up_to = Snapshot.history_up_to
+
+    def counting(snapshot: Snapshot, newest: int | None = None) -> Any:
+        asked.append(newest)
+        return up_to(snapshot, newest)
+
+    monkeypatch.setattr(Snapshot, "history_up_to", counting)
+    assert shown(lake.history(limit=2)) == [{"a": 6}, {"a": 5}]
+    assert asked == [3]
+    assert shown(lake.history()) == [{"a": version} for version in range(6, -1, -1)]
+    assert asked == [3, 3, None]
 
 
 def test_a_table_with_an_earlier_life_has_all_of_its_versions_in_their_order(

@@ -20,7 +20,7 @@ from slackwater.log.snapshot import LogSnapshot
 from slackwater.protocol.actions.actions import NO_COLUMNS, Metadata, Protocol
 from slackwater.protocol.actions.file_names import commit_path
 from slackwater.protocol.features.table_configuration import TableConfiguration
-from slackwater.storage.store import ObjectMeta
+from slackwater.storage.store import ObjectMeta, ObjectStore
 from tests.examples import examples
 from tests.html.well_formed import words
 from tests.log.tables import DEFAULT, SpyStore, TableLog, add, commit_info, metadata, protocol
@@ -276,6 +276,46 @@ def test_time_travel_lists_the_log_once_and_reads_later_commits_once(hint: bool)
     assert all(counted[commit_path(version)] <= 3 for version in range(6))
     searched = sum(counted[commit_path(version)] for version in range(6, 20))
     assert searched <= 14 + 5
+
+
+class _ListedStore(SpyStore):
+    def __init__(self, store: ObjectStore) -> None:
+        super().__init__(store)
+        self.listed: list[str] = []
+
+    def list_from(self, prefix: str, start_after: str = "", recursive: bool = False) -> list[ObjectMeta]:
+        self.listed.append(start_after.removeprefix("_delta_log/"))
+        return self._store.list_from(prefix, start_after, recursive)
+
+
+@pytest.mark.parametrize(
+    ("made", "version", "newest", "start"),
+    [
+        ("stamps", 5, 2, f"{4:020d}"),
+        ("stamps", 3, 2, f"{2:020d}"),
+        ("stamps", 5, 6, ""),
+        ("stamps", 5, None, ""),
+        ("enabled late", 5, 3, f"{3:020d}"),
+        # A file time is made later than those before it, so that all are needed.
+        ("enabled late", 5, 4, ""),
+        ("file times", 5, 2, ""),
+    ],
+)
+def test_the_newest_commits_are_listed_alone_if_they_have_stamps(
+    tmp_path: Path, made: str, version: int, newest: int | None, start: str
+) -> None:
+    times = [T + 10 * v for v in range(6)]
+    log = {"stamps": lambda: _with_stamps(times), "file times": lambda: _by_file_time(tmp_path, times)}.get(
+        made, lambda: _enabled_late(tmp_path)
+    )()
+    store = _ListedStore(log.store)
+    snapshot = LogSnapshot.open(store, version)
+    expected = list(snapshot.history().entries())[-version - 1 :][:newest]
+    store.listed.clear()
+    history = snapshot.history_up_to(newest)
+    assert store.listed == [start]
+    assert list(history.entries(newest)) == expected
+    assert list(history.commits(before=version)) == list(history.commits())[1:]
 
 
 def test_each_commit_is_read_once_for_its_entry() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -16,12 +16,13 @@ import orjson
 
 from slackwater.errors import InvalidArgument
 from slackwater.log.files.commit_changes import CommitChanges, commit_changes
-from slackwater.log.history import CommitHistory
 from slackwater.log.table import Table
 from slackwater.owner.api.timestamp_range import at_ms
 from slackwater.owner.api.transactions import TableVersion
 from slackwater.protocol.actions.commit_info import info_of
 from slackwater.scan.snapshot import Snapshot
+
+_LISTED_FIRST = 1_000
 
 OpenTable = Callable[[TableVersion], Table]
 
@@ -131,14 +132,20 @@ def _entries(at: TableVersion, version: int, open_table: OpenTable) -> Iterator[
 
 
 def _read(snapshot: Snapshot, name: str) -> Iterator[_Entry]:
-    listing = snapshot.table.list_log()
-    seen = {v: commit for v, commit in listing.commits.items() if v <= snapshot.version}
-    history = CommitHistory(snapshot.store, replace(listing, commits=seen), snapshot.configuration)
-    for version, timestamp_ms, actions in history.commits():
+    for version, timestamp_ms, actions in _newest_first(snapshot):
         info = info_of(actions)
         txn_id = info.get("txnId")
         commit = _commit(version, info, commit_changes(actions))
         yield _Entry(timestamp_ms, name, txn_id if isinstance(txn_id, str) else None, commit)
+
+
+def _newest_first(snapshot: Snapshot) -> Iterator[tuple[int, int, list[dict[str, Any]]]]:
+    """Yield (version, timestamp in ms, actions) of every commit. The whole log is listed after the newest commits."""
+    recent = snapshot.history_up_to(_LISTED_FIRST)
+    yield from recent.commits()
+    oldest = min(recent.versions, default=0)
+    if oldest > 0:
+        yield from snapshot.history_up_to().commits(before=oldest)
 
 
 def _grouped(entries: Sequence[_Entry]) -> list[LakeCommit]:

@@ -48,7 +48,7 @@ class TableAtVersion:
     def keep(self, snapshot: Snapshot | None) -> None:
         """Keep `snapshot`, the version committed by the transaction if known, so that the next one reads no log.
 
-        Makes no request and raises nothing, because the transaction has committed.
+        Raises nothing, because the transaction has committed.
         """
         if snapshot is not None:
             self.lake._recent.keep(self._key, snapshot)

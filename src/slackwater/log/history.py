@@ -161,12 +161,15 @@ class CommitHistory:
         for version, timestamp_ms, actions in self.commits(limit):
             yield version, timestamp_ms, info_of(actions)
 
-    def commits(self, limit: int | None = None) -> Iterator[tuple[int, int, list[dict[str, Any]]]]:
+    def commits(
+        self, limit: int | None = None, before: int | None = None
+    ) -> Iterator[tuple[int, int, list[dict[str, Any]]]]:
         """Yield (version, timestamp in ms, actions) of every commit, newest first, at most `limit`.
 
-        Reads each commit on demand.
+        `before`: only commits before this version. Reads each commit on demand.
         """
-        for version in sorted(self._commits, reverse=True)[: limit if limit is not None else None]:
+        versions = [version for version in self._commits if before is None or version < before]
+        for version in sorted(versions, reverse=True)[: limit if limit is not None else None]:
             try:
                 actions = self.actions(version)
             except VersionNotFound:

@@ -26,7 +26,15 @@ from slackwater.errors import (
 )
 from slackwater.log.files.commits import ParsedCommit
 from slackwater.log.files.file_actions import ADD_SCHEMA, file_keys
-from slackwater.log.files.segment import CheckpointFiles, CommitFile, LogListing, LogSegment, load_segment
+from slackwater.log.files.last_checkpoint import read_last_checkpoint
+from slackwater.log.files.segment import (
+    CheckpointFiles,
+    CommitFile,
+    LogListing,
+    LogSegment,
+    classic_checkpoint,
+    load_segment,
+)
 from slackwater.log.files.version_checksum import VersionChecksum, contradiction, read_version_checksum
 from slackwater.log.history import CommitHistory, after_last_commit_allowed, to_ms
 from slackwater.log.live_files import CheckpointAdds, LiveFiles, live_tombstones
@@ -34,12 +42,13 @@ from slackwater.log.replay import LogState, advance, advance_by, replay, replay_
 from slackwater.log.table import Table
 from slackwater.owner.api.owner_registry import OwnedTable
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol, SetTransaction
+from slackwater.protocol.actions.commit_timestamps import has_in_commit_timestamp
 from slackwater.protocol.actions.file_names import LOG, crc_name
 from slackwater.protocol.features.column_mapping import data_columns
 from slackwater.protocol.features.in_commit_timestamps import is_enabled
 from slackwater.protocol.features.managed_commits import needs_owner_to_read
 from slackwater.protocol.features.table_configuration import TableConfiguration
-from slackwater.protocol.properties.properties import TableProperties
+from slackwater.protocol.properties.properties import ICT_ENABLEMENT_VERSION, TableProperties
 from slackwater.protocol.schema.schema import StructType
 from slackwater.storage.store import ObjectStore
 
@@ -145,6 +154,23 @@ class LogSnapshot:
             return found.update(version)
         self._table.require_catalog(state.configuration)
         return found
+
+    def from_last_checkpoint(self) -> Self | None:
+        """Return this version, built from the newer checkpoint named by `_last_checkpoint`, without listing the log.
+
+        None if there is no newer classic checkpoint, or if not all commits after it are known. Raises as `load` does.
+        """
+        hint, own = read_last_checkpoint(self._store), self._segment.checkpoint
+        if hint is None or hint.parts is not None or hint.version > self.version:
+            return None
+        commits = tuple(commit for commit in self._segment.commits if commit.version > hint.version)
+        num_after = sum(commit.end_version - commit.version + 1 for commit in commits)
+        is_newer = own is None or hint.version > own.version
+        found = classic_checkpoint(self._store, hint.version) if is_newer else None
+        if found is None or num_after != self.version - hint.version:
+            return None
+        segment, state = replay(LogSegment(self.version, found, commits), self._store)
+        return self._other(segment, state, CheckpointAdds(state.checkpoint, self._store))
 
     def without_files(self) -> Self:
         """Return the same version without the files and statistics that this snapshot has read."""
@@ -278,6 +304,19 @@ class LogSnapshot:
     def history(self) -> CommitHistory:
         """Return the commits currently in the log, with their times."""
         return CommitHistory(self._store, self._table.list_log(), self.configuration)
+
+    def history_up_to(self, newest: int | None = None) -> CommitHistory:
+        """Return the commits up to this version still in the log: all, or at least the `newest` ones.
+
+        Lists only the newest commits if they have in-commit timestamps, because file times depend on earlier commits.
+        """
+        start = 0 if newest is None else max(0, self.version + 1 - newest)
+        enablement_version = self.properties.integer(ICT_ENABLEMENT_VERSION)
+        if not (is_enabled(self.configuration) and has_in_commit_timestamp(start, enablement_version)):
+            start = 0
+        listing = self._table.list_log(start)
+        seen = {version: commit for version, commit in listing.commits.items() if version <= self.version}
+        return CommitHistory(self._store, replace(listing, commits=seen), self.configuration)
 
     def live_files(self, columns: Sequence[str] = ADD_SCHEMA.names) -> pa.Table:
         """Return one row per live file: `columns` of ADD_SCHEMA, or `stats_parsed` and paths below it if present.

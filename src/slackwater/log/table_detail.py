@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import orjson
 
 from slackwater.errors import CorruptTable, VersionNotFound
-from slackwater.log.history import CommitHistory
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.protocol.features import clustering
 from slackwater.protocol.features.column_mapping import physical_name
@@ -64,10 +62,7 @@ def describe_history(snapshot: LogSnapshot, limit: int | None = None) -> list[di
     the objects of the commit. All values except `version` and `timestamp` are provenance: a writer may omit or shape
     them freely. An absent value, or a value of a wrong type, is None. Raises CorruptLog.
     """
-    listing = snapshot.table.list_log()
-    seen = {version: commit for version, commit in listing.commits.items() if version <= snapshot.version}
-    history = CommitHistory(snapshot.store, replace(listing, commits=seen), snapshot.configuration)
-    return [_commit_record(*entry) for entry in history.entries(limit)]
+    return [_commit_record(*entry) for entry in snapshot.history_up_to(limit).entries(limit)]
 
 
 def clustering_columns(snapshot: LogSnapshot) -> list[str]:

@@ -6,6 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 
+from slackwater.errors import SlackwaterError
 from slackwater.log.table import Table
 from slackwater.owner.api.transactions import TableVersion
 from slackwater.scan.snapshot import Snapshot
@@ -57,14 +58,20 @@ class RecentSnapshots:
         return found
 
     def keep(self, key: Hashable, snapshot: Snapshot) -> bool:
-        """Keep `snapshot`, a committed version of the table, unless a newer version is known.
+        """Keep `snapshot`, a committed version of the table, unless a newer version is known. Raises nothing.
 
-        Return False if it is too large. The version known before then remains: its configuration may still be used.
+        Return False if it has too many commits since its checkpoint, and no newer checkpoint is known. The version
+        known before then remains: its configuration may still be used.
         """
+        if _is_long(snapshot):
+            try:
+                newer = snapshot.from_last_checkpoint()
+            except SlackwaterError:
+                return False
+            if newer is None or _is_long(newer):
+                return False
+            snapshot = newer
         checkpoint = snapshot.segment.checkpoint
-        num_commits = snapshot.version - (-1 if checkpoint is None else checkpoint.version)
-        if num_commits > _MOST_COMMITS or snapshot.state.newest.num_rows > _MOST_FILE_ACTIONS:
-            return False
         is_small = checkpoint is None or checkpoint.size_bytes <= _MOST_CHECKPOINT_BYTES
         with self._lock:
             known = self._known.get(key)
@@ -92,3 +99,9 @@ class RecentSnapshots:
                 return None
             self._known.move_to_end(key)
             return known
+
+
+def _is_long(snapshot: Snapshot) -> bool:
+    checkpoint = snapshot.segment.checkpoint
+    num_commits = snapshot.version - (-1 if checkpoint is None else checkpoint.version)
+    return num_commits > _MOST_COMMITS or snapshot.state.newest.num_rows > _MOST_FILE_ACTIONS

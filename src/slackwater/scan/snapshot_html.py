@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import pyarrow.compute as pc
@@ -31,7 +30,6 @@ from slackwater.html.element import Child, Markup, element, fragment
 from slackwater.html.number_format import ago, counted, number, short_bytes, shortened
 from slackwater.html.redaction import without_secrets
 from slackwater.log.checksum_totals import file_totals
-from slackwater.log.history import CommitHistory
 from slackwater.log.history_html import commit_table, truncate_text
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.log.table_detail import clustering_columns, to_moment
@@ -212,11 +210,9 @@ def _commits(snapshot: LogSnapshot, most: int) -> Child:
 
 def _last_commits(snapshot: LogSnapshot, most: int) -> list[tuple[int, Child, Sequence[Mapping[str, Any]]]]:
     """Return the newest commits still in the log. Reads each commit once."""
-    listing = snapshot.table.list_log()
-    seen = {version: commit for version, commit in listing.commits.items() if version <= snapshot.version}
-    history = CommitHistory(snapshot.store, replace(listing, commits=seen), snapshot.configuration)
+    history = snapshot.history_up_to(most)
     found: list[tuple[int, Child, Sequence[Mapping[str, Any]]]] = []
-    for version in sorted(seen, reverse=True)[:most]:
+    for version in sorted(history.versions, reverse=True)[:most]:
         actions = history.actions(version)
         stated = info_of(actions).get("inCommitTimestamp")
         at = to_moment(stated if isinstance(stated, int) else history.timestamp_ms(version))

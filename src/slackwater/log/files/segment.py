@@ -20,6 +20,7 @@ from slackwater.protocol.actions.file_names import (
     STAGED_DIRECTORIES,
     LogFile,
     LogFileKind,
+    checkpoint_name,
     parse_log_file,
     version_prefix,
 )
@@ -218,6 +219,15 @@ def _partition(store: ObjectStore) -> str | None:
 def _condition(directory: str) -> str:
     name, _, value = unquote(directory).partition("=")
     return f"{name} IS NULL" if value == "__HIVE_DEFAULT_PARTITION__" else f"{name} = '{value}'"
+
+
+def classic_checkpoint(store: ObjectStore, version: int) -> CheckpointFiles | None:
+    """Return the checkpoint of `version` in one file with the classic name, None if absent. Raises StorageError."""
+    path = f"{LOG}/{checkpoint_name(version)}"
+    found, file = store.head(path), parse_log_file(checkpoint_name(version))
+    if found is None or file is None:
+        return None
+    return CheckpointFiles(version, file.kind, (path,), (found.size_bytes,), (found.modified_ms,))
 
 
 def segment_of(
