@@ -40,7 +40,7 @@ class TableAtVersion:
     def snapshot(self, version: int | None) -> Snapshot:
         """Return `version` of the committed table, the newest version for None.
 
-        The log of the visible version is read only if needed, if its configuration is known.
+        With a known configuration, the log of the visible version is read only if needed.
         """
         unread = self.lake._recent.unread(self._key, self.at) if version == self.at.version else None
         return unread or self.lake._snapshot_of(self.at, version, self._key)

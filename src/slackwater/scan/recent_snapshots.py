@@ -32,7 +32,7 @@ class RecentSnapshots:
         self._known: OrderedDict[Hashable, Snapshot] = OrderedDict()
 
     def unread(self, key: Hashable, at: TableVersion) -> Snapshot | None:
-        """Return the version `at` of a table without reading its log. None if its configuration is unknown."""
+        """Return the version `at` of a table without reading the log. None if the configuration is unknown."""
         if at.version is None or at.timestamp_ms is None or at.change_version is None:
             return None
         known = self._usable(key)
@@ -60,8 +60,8 @@ class RecentSnapshots:
     def keep(self, key: Hashable, snapshot: Snapshot) -> bool:
         """Keep `snapshot`, a committed version of the table, unless a newer version is known. Raises nothing.
 
-        Return False if it has too many commits since its checkpoint, and no newer checkpoint is known. The version
-        known before then remains: its configuration may still be used.
+        Return False for too many commits since the checkpoint, if no newer checkpoint is known. The version known
+        before then remains, because the configuration may still be used.
         """
         if _is_long(snapshot):
             try:

@@ -1,4 +1,4 @@
-"""A version of a table known from its commit owner, with a log that is read only if needed.
+"""A version of a table known from the commit owner, with a log read only if needed.
 
 A blind append needs the protocol, schema and properties of the table, not its files. The commits of other writers since
 the last known version need not be read if the owner states that none of them changed the metadata or the protocol.
@@ -61,7 +61,7 @@ class UnreadSnapshot(Snapshot):
 
     @property
     def newest_read(self) -> Snapshot:
-        """The newest version whose log was read: this version or an earlier one."""
+        """The newest version with a log already read: this version or an earlier one."""
         return self._content.newest
 
     def earlier(self, version: int) -> Snapshot:
@@ -107,5 +107,5 @@ class _Content:
 
 
 def newest_read(snapshot: Snapshot) -> Snapshot:
-    """Return `snapshot`, or the newest known version if its log was not read."""
+    """Return `snapshot`, or the newest known version if the log was not read."""
     return snapshot.newest_read if isinstance(snapshot, UnreadSnapshot) else snapshot

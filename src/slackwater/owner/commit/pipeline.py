@@ -257,7 +257,7 @@ class CommitPipeline:
             attempt = attempt.again(self._clock.new_id())
 
     def _carry_out(self, attempt: Attempt, given: VersionsAllocated) -> TransactionResponse | None:
-        """Stage and ratify, and let the commits that wait for the end continue. See `_stage_and_ratify`."""
+        """Stage and ratify, and let waiting commits continue afterwards. See `_stage_and_ratify`."""
         try:
             return self._stage_and_ratify(attempt, given)
         finally:

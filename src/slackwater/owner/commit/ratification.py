@@ -87,7 +87,7 @@ class StagedCommits:
 class AwaitingEarlierVersions:
     """Outcome of staged commits with `num_before` unratified versions before them. They follow automatically.
 
-    `is_behind_own`: the versions before are known to be of the same process, which reports when they are ratified.
+    `is_behind_own`: all versions before are known to be of the same process, and the process reports the ratification.
     """
 
     num_before: int
@@ -122,7 +122,7 @@ def ratify(
 ) -> Ratification:
     """Ratify commits of `staged` if possible, and staged commits of earlier requests that follow.
 
-    `awaited` are earlier requests, whose tables are included.
+    The tables of the earlier requests `awaited` are included.
     """
     rows = locked_tables(connection, {table_id for each in (*staged, *awaited) for table_id in each.table_ids})
     first = _next_in_all(staged, rows)

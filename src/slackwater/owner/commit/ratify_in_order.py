@@ -74,7 +74,7 @@ class OrderedRatification:
 
     @property
     def states(self) -> dict[tuple[str, str], str]:
-        """States after `run`, by table and file name, of all commits that were not ratified before."""
+        """States after `run`, by table and file name, of all commits unratified before."""
         known = {(c.table_id, c.file_name): c.state for waiting in self._waiting.values() for c in waiting}
         return known | {(c.table_id, c.file_name): RATIFIED for ready in self._ready.values() for c in ready}
 

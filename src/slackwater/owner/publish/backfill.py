@@ -133,7 +133,7 @@ class Backfill:
                     self._state.wait_for(lambda: self._is_closed, _RETRY_S)
 
     def _together(self, table_ids: Sequence[str]) -> set[str]:
-        """Backfill tables that no other process is backfilling, and return the tables with commits left.
+        """Backfill tables without a claim of another process, and return the tables with commits left.
 
         Two database transactions for all tables, because each costs more than the copies of some commits.
         """
@@ -176,7 +176,7 @@ class Backfill:
     ) -> dict[str, tuple[Row[Any], Sequence[Row[Any]]] | None]:
         """Claim the backfill of the known tables, and return what `_pending` returns.
 
-        None for a table that another live process is backfilling.
+        None for a table with a claim of another live process.
         """
         rows = list(locked_tables(connection, table_ids).values())
         now_ms = read_clock(connection, self._clock)

@@ -217,7 +217,7 @@ def locked_tables(connection: Connection, table_ids: Iterable[str]) -> dict[str,
 
 
 def commits_in(connection: Connection, ranges: Mapping[str, tuple[int, int]]) -> list[Row[Any]]:
-    """Return the commits of tables by id, each after its first version and up to its second, in version order."""
+    """Return the commits of tables by id, each in a range (first excluded, last included), in version order."""
     table_ids = [table_id for table_id, (after, up_to) in sorted(ranges.items()) if after < up_to]
     found: list[Row[Any]] = []
     for first in range(0, len(table_ids), _MOST_TABLES):

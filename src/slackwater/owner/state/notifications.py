@@ -16,7 +16,7 @@ DOUBT_EVERY = 10
 """Number of waits between checks for crashed processes of earlier commits."""
 
 LONGEST_WAIT_S = 0.02
-"""Maximum duration of a wait for other processes, after which the database is asked."""
+"""Maximum duration of a wait for other processes before a query of the database."""
 
 _LONGEST_WAIT_FOR_OWN_S = 0.1
 _FORGOTTEN_S = 1.0
@@ -43,7 +43,7 @@ class ChangeNotifier:
 
 
 class InProgress:
-    """Operations in progress in this process, by id. An operation that does not end is forgotten after a second."""
+    """Operations in progress in this process, by id. An operation without an end is forgotten after a second."""
 
     def __init__(self) -> None:
         self._started: dict[str, float] = {}
@@ -55,7 +55,7 @@ class InProgress:
             self._started.update(dict.fromkeys(operation_ids, time.monotonic()))
 
     def remove(self, operation_id: str) -> None:
-        """Remove an operation. No effect if it is not in progress."""
+        """Remove an operation. No effect for an unknown operation."""
         with self._changed:
             self._started.pop(operation_id, None)
             if not self._started:
@@ -70,9 +70,9 @@ class InProgress:
 
 
 class AwaitedCommits(Generic[T]):
-    """Requests of this process that wait for earlier versions, by table and file name of a staged commit.
+    """Requests of this process waiting for earlier versions, by table and file name of a staged commit.
 
-    A later request that ratifies them too reports their results, so that they need not ask the database.
+    A later request reports the results of all ratified commits, so that waiting requests need no query.
     """
 
     def __init__(self) -> None:
@@ -116,8 +116,8 @@ class WaitLoop:
     def wait(self, num_before: int = 0, until: Callable[[], bool] | None = None, is_reported: bool = False) -> None:
         """Wait, longer at each call and for a larger `num_before` (number of earlier commits).
 
-        `until`: see `ChangeNotifier.wait`. With `is_reported`, this process reports what is waited for, and a long wait
-        costs no time.
+        `until`: see `ChangeNotifier.wait`. With `is_reported`, this process reports the expected change, so that a long
+        wait costs no time.
         """
         self._count += 1
         if self._count % DOUBT_EVERY == 0:
