@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,7 +12,14 @@ from typing import Any
 
 import pytest
 
-from slackwater.errors import InvalidArgument, StorageError, TableNotFound
+from slackwater.errors import (
+    CommitFailed,
+    CommitOwnerUnavailable,
+    CommitUnknown,
+    InvalidArgument,
+    StorageError,
+    TableNotFound,
+)
 from slackwater.lake.lake import LogLake
 from slackwater.lake.read_view import LakeReadView
 from slackwater.owner.embedded import EmbeddedOwner
@@ -19,6 +27,7 @@ from slackwater.scan import recent_snapshots, unread_snapshot
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.local_store import LocalObjectStore
 from slackwater.transaction.commit.factory import begin
+from slackwater.transaction.post_commit import PostCommitHook
 from tests.transaction.tables import add, schema
 
 NAMES = ("orders", "stock")
@@ -299,6 +308,65 @@ def test_a_due_checkpoint_is_written_by_one_who_has_not_read_the_log(lake: LogLa
     assert found.segment.checkpoint is not None
     assert found.segment.checkpoint.version == 10
     assert len(live(Snapshot.load(lake.snapshot("stock").store.root_url, 10))) == 10
+
+
+@pytest.mark.parametrize("outcome", [CommitUnknown, CommitFailed])
+@pytest.mark.parametrize("is_unread", [False, True], ids=["read", "unread"])
+def test_the_outcome_of_a_commit_is_told_by_one_whose_owner_is_gone(
+    lake: LogLake, other: LogLake, monkeypatch: pytest.MonkeyPatch, outcome: type[Exception], is_unread: bool
+) -> None:
+    """Also if the log of the version before was not read. A file that is known not to be committed is deleted."""
+    append(lake, "stock", "b.parquet")
+    if is_unread:
+        append(other, "stock", "c.parquet")
+    store = lake.snapshot("orders").store
+    file = Path(store.local_root or "").parent / "stock" / "d.parquet"
+    file.write_bytes(b"rows")
+
+    def lost(*_: object) -> None:
+        raise CommitOwnerUnavailable("nobody listens")
+
+    def committed(*_: object) -> None:
+        monkeypatch.setattr(EmbeddedOwner, "get_commits", lost)
+        raise outcome("the connection was lost")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(EmbeddedOwner, "commit_transaction", committed)
+        with pytest.raises(outcome, match=r"the connection was lost") as caught:
+            append(lake, "stock", "d.parquet")
+    assert type(caught.value) is outcome
+    assert file.exists() is (outcome is CommitUnknown)
+    assert ("d.parquet" in str(caught.value)) is (outcome is CommitUnknown)
+
+
+def test_a_checkpoint_is_written_though_another_writer_has_each_version_after_one_that_is_due(
+    lake: LogLake, monkeypatch: pytest.MonkeyPatch, other: LogLake
+) -> None:
+    run, run_behind = PostCommitHook.run, PostCommitHook.run_behind
+    for number in range(20):
+        append(lake, "stock", f"{number}.parquet")
+        lake.backfill("stock")
+        with monkeypatch.context() as patch:
+            # An engine that writes no checkpoints has the odd versions.
+            patch.setattr(PostCommitHook, "run", lambda *_: ([], []))
+            patch.setattr(PostCommitHook, "run_behind", lambda *_: ([], []))
+            append(other, "stock", f"o{number}.parquet")
+        lake.backfill("stock")
+    assert (PostCommitHook.run, PostCommitHook.run_behind) == (run, run_behind)
+    checkpoint = Snapshot.load(lake.snapshot("stock").store.root_url).segment.checkpoint
+    assert checkpoint is not None
+    assert checkpoint.version >= 20
+
+
+def test_an_unread_version_goes_to_other_processes_as_one_that_was_read(lake: LogLake, other: LogLake) -> None:
+    append(other, "orders", "b.parquet")
+    lake.snapshot("orders")
+    append(other, "orders", "c.parquet")
+    found = LakeReadView([lake]).of("orders").snapshot(2)
+    assert isinstance(found, unread_snapshot.UnreadSnapshot)
+    again = pickle.loads(pickle.dumps(found))  # noqa: S301 - our own bytes
+    assert type(again) is Snapshot
+    assert live(again) == live(found) == ["b.parquet", "c.parquet"]
 
 
 def test_a_long_known_version_goes_on_from_the_newest_checkpoint_without_a_listing(

@@ -17,6 +17,7 @@ from slackwater.log.checkpoints.write_checkpoint import write_checkpoint
 from slackwater.log.files.segment import list_log
 from slackwater.log.history import CommitHistory, format_ms, to_ms
 from slackwater.log.snapshot import LogSnapshot
+from slackwater.log.table_detail import describe_history
 from slackwater.protocol.actions.actions import NO_COLUMNS, Metadata, Protocol
 from slackwater.protocol.actions.file_names import commit_path
 from slackwater.protocol.features.table_configuration import TableConfiguration
@@ -316,6 +317,12 @@ def test_the_newest_commits_are_listed_alone_if_they_have_stamps(
     assert store.listed == [start]
     assert list(history.entries(newest)) == expected
     assert list(history.commits(before=version)) == list(history.commits())[1:]
+
+
+def test_an_enablement_that_is_no_version_does_not_matter_without_stamps(tmp_path: Path) -> None:
+    log = TableLog(str(tmp_path))
+    log.commit(0, commit_info(), protocol(1, 2), metadata({"delta.inCommitTimestampEnablementVersion": "abc"}))
+    assert [entry["version"] for entry in describe_history(log.load(), 5)] == [0]
 
 
 def test_each_commit_is_read_once_for_its_entry() -> None:

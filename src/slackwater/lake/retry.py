@@ -19,7 +19,7 @@ RETRIES = 10
 """Default number of retries of a transaction."""
 
 _FIRST_WAIT_S = 0.01
-_LONGEST_WAIT_S = 2.0
+_LONGEST_WAIT_S = 0.5
 Txn = TypeVar("Txn", bound=LogTransaction)
 T = TypeVar("T")
 

@@ -425,8 +425,7 @@ class LogTransaction:
     def _narrowed(self, unit: str, zone: str) -> TimestampRange:
         self._require_open()
         # Other owners report their constraints with their votes.
-        tables = [table for table in self._tables.values() if table.owner is self._owner]
-        writes = [item for table in tables for item in table.written_items]
+        writes = [item for t in self._tables.values() if t.owner is self._owner for item in t.written_items]
         own = [place.owned for place in self._declared.values() if place.owned.owner is self._owner]
         # With locks no reservation is needed, because no other transaction writes a locked table.
         holds = [] if self._control == LOCKING else sorted(owned.table_id for owned in own)
@@ -498,8 +497,9 @@ class LogTransaction:
                 for name, result in self._results.items():
                     self._lakes.of(name).keep(result.known)
                 return outcome
+            self._held.is_known_to_owner |= attempt > 1  # The owner reserves versions after a second conflict.
             followed = [used[table_id].rebase(latest) for table_id, latest in outcome.latest_versions.items()]
-            is_replay = is_replay or any(followed)
+            is_replay |= any(followed)
             count(retries=1)
             pause(self._clock, attempt)
         raise ConcurrentWriteException(

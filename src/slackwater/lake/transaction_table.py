@@ -25,6 +25,7 @@ from slackwater.protocol.actions.transaction_groups import TransactionGroup
 from slackwater.protocol.features.table_features import MULTI_TABLE
 from slackwater.protocol.properties.properties import FEATURE_PREFIX
 from slackwater.scan.snapshot import Snapshot
+from slackwater.scan.unread_snapshot import newest_read
 from slackwater.transaction.clock import Clock
 from slackwater.transaction.combine_commits import combine_actions, combine_reads
 from slackwater.transaction.commit.transaction import ENGINE_INFO, TableTransaction
@@ -200,7 +201,10 @@ class TransactionTableState:
     def staged_paths(self) -> list[str]:
         """Return the data files written for the transaction, relative to the table's root."""
         found: list[str] = []
-        live = {canonical_path(path) for path in self.base.live_files(["path"])["path"].to_pylist()}
+        # If the log was not read, all files are new. A read now could fail, and hide the outcome of the commit.
+        base = newest_read(self.base)
+        known = base.live_files(["path"])["path"].to_pylist() if base.version == self.base.version else []
+        live = {canonical_path(path) for path in known}
         for part in self._joined:
             staged = part.transaction.staged
             found += [canonical_path(add.path) for add in staged.adds if not staged.known_files]

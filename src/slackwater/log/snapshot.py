@@ -167,10 +167,12 @@ class LogSnapshot:
         num_after = sum(commit.end_version - commit.version + 1 for commit in commits)
         is_newer = own is None or hint.version > own.version
         found = classic_checkpoint(self._store, hint.version) if is_newer else None
-        if found is None or num_after != self.version - hint.version:
+        if found is None or found in self._damaged or num_after != self.version - hint.version:
             return None
-        segment, state = replay(LogSegment(self.version, found, commits), self._store)
-        return self._other(segment, state, CheckpointAdds(state.checkpoint, self._store))
+        segment, state = replay(LogSegment(self.version, found, commits, self._segment.has_checksum), self._store)
+        newer = self._other(segment, state, CheckpointAdds(state.checkpoint, self._store))
+        newer._damaged = self._damaged
+        return newer
 
     def without_files(self) -> Self:
         """Return the same version without the files and statistics that this snapshot has read."""
@@ -311,10 +313,10 @@ class LogSnapshot:
         Lists only the newest commits if they have in-commit timestamps, because file times depend on earlier commits.
         """
         start = 0 if newest is None else max(0, self.version + 1 - newest)
-        enablement_version = self.properties.integer(ICT_ENABLEMENT_VERSION)
-        if not (is_enabled(self.configuration) and has_in_commit_timestamp(start, enablement_version)):
-            start = 0
-        listing = self._table.list_log(start)
+        has_stamps = is_enabled(self.configuration) and has_in_commit_timestamp(
+            start, self.properties.integer(ICT_ENABLEMENT_VERSION)
+        )
+        listing = self._table.list_log(start if has_stamps else 0)
         seen = {version: commit for version, commit in listing.commits.items() if version <= self.version}
         return CommitHistory(self._store, replace(listing, commits=seen), self.configuration)
 

@@ -7,6 +7,7 @@ Source: managed-commits.md "Commit Protocol"; docs/transactions.md.
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -47,6 +48,16 @@ class UnreadSnapshot(Snapshot):
                 self.__dict__.setdefault(each, getattr(read, each))
             return self.__dict__[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __copy__(self) -> UnreadSnapshot:
+        """Return a copy that shares the log, read or not."""
+        found = object.__new__(UnreadSnapshot)
+        found.__dict__.update(self.__dict__)
+        return found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the snapshot after reading the log."""
+        return copy.copy, (self._content.read().with_table(self._table),)
 
     @property
     def version(self) -> int:

@@ -111,9 +111,12 @@ class PostCommitHook:
 
         def checkpointed() -> Snapshot | None:
             interval = checkpoint_interval(known.properties)
+            read = newest_read(known)
             # What is unknown of the log is not a reason to read it.
-            is_late = newest_read(known) is known and len(known.segment.commits) > 2 * interval
-            if version % interval not in [turn % interval for turn in _TURNS] and not is_late:
+            is_late = read.version == known.version and len(read.segment.commits) > 2 * interval
+            # The last turn is another one in each interval, because other writers may always have the same turns.
+            turns = {turn % interval for turn in (*_TURNS, version // interval)}
+            if version % interval not in turns and not is_late:
                 return None
             if _has_checkpoint_since(known, version - version % interval):
                 return None

@@ -13,14 +13,16 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import Engine, event
 
-from slackwater.owner.api.transactions import TransactionResponse
+from slackwater.errors import UnratifiedCommit
+from slackwater.owner.api.transactions import TransactionConflict, TransactionResponse
 from slackwater.owner.commit import ratification
-from slackwater.owner.commit.allocation_outcomes import Attempt, VersionsAllocated
+from slackwater.owner.commit.allocation_outcomes import Attempt, RetryAfterStaging, VersionsAllocated
 from slackwater.owner.commit.ratification import StagedCommits
 from slackwater.owner.commit.staging import content_of
 from slackwater.owner.embedded import EmbeddedOwner
 from slackwater.owner.state import notifications
 from slackwater.owner.state.log_head import locked_table
+from slackwater.protocol.actions.file_names import commit_path, staged_path
 from tests.contract.owners import DATABASES, Table, created, eventually, new_lake
 from tests.contract.transactions import Txn
 
@@ -102,6 +104,30 @@ def test_the_statements_of_a_backfill_do_not_grow_with_its_tables_and_commits(ki
     assert kit.owner.database.read(lambda c: c.execute(sa.text("SELECT count(*) FROM transactions")).scalar()) == 0
 
 
+@pytest.mark.parametrize("fault", ["missing", "foreign"])
+def test_a_commit_that_cannot_be_copied_is_not_recorded_as_backfilled(kit: Kit, fault: str) -> None:
+    """Nor are those after it in the table. Other tables are backfilled."""
+    a, b, _ = kit.tables
+    kit.transaction(a, b).commit()
+    kit.transaction(a).commit()
+    store = a.store
+    if fault == "missing":
+        store.delete([staged_path(name) for name in a.staged() if name.startswith(f"{1:020d}")])
+    else:
+        store.put(commit_path(1), b'{"commitInfo":{"operation":"FOREIGN"}}')
+    staged = a.staged()
+    assert kit.owner._backfill._together([a.table_id, b.table_id]) == set()
+    query = sa.text("SELECT table_id, backfilled_version, problem <> '' AS is_faulty FROM tables")
+    found = {row.table_id: row for row in kit.owner.database.read(lambda c: c.execute(query).all())}
+    assert (found[a.table_id].backfilled_version, found[a.table_id].is_faulty) == (0, True)
+    assert (found[b.table_id].backfilled_version, found[b.table_id].is_faulty) == (1, False)
+    assert (b.backfilled(1) is not None, a.staged()) == (True, staged)
+    recent = kit.owner.get_commits(a.table_id, 1)
+    assert [commit.version for commit in recent.commits] == [1, 2]
+    with pytest.raises(UnratifiedCommit):
+        kit.transaction(a).commit()
+
+
 def test_a_commit_is_told_that_it_was_ratified_with_the_one_before_it(
     kit: Kit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,6 +150,18 @@ def test_a_commit_is_told_that_it_was_ratified_with_the_one_before_it(
     assert kit.steps._awaited.requests == []
 
 
+def test_all_waits_for_one_commit_are_told_of_it() -> None:
+    awaited: notifications.AwaitedCommits[str] = notifications.AwaitedCommits()
+    with awaited.awaiting("t", "1.json", "first") as first:
+        with awaited.awaiting("t", "1.json", "repeated") as repeated:
+            assert awaited.requests == ["first", "repeated"]
+            awaited.report([("t", "2.json"), ("u", "1.json")], {"t": 2})
+            assert (first(), repeated()) == (None, None)
+        awaited.report([("t", "1.json")], {"t": 1})
+        assert (first(), repeated()) == ({"t": 1}, None)
+    assert (awaited.requests, awaited._results) == ([], {})
+
+
 def test_a_commit_behind_one_of_another_process_asks_the_database(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notifications, "_LONGEST_WAIT_FOR_OWN_S", 30.0)
     a, b, _ = kit.tables
@@ -139,6 +177,36 @@ def test_a_commit_behind_one_of_another_process_asks_the_database(kit: Kit, monk
         assert isinstance(other._commits.ratify(content.staged), TransactionResponse)
         assert isinstance(waiting.result(20), TransactionResponse)
     assert (a.latest, b.latest) == (2, 1)
+
+
+def test_a_commit_that_waits_for_another_one_has_not_lost_yet(kit: Kit) -> None:
+    """However often it asks: the reservation of one who has lost twice would keep everybody else waiting."""
+    a, _, _ = kit.tables
+    waiting = kit.steps.attempt(Txn(kit.owner).write(a).request())
+    (first,) = kit.staged(kit.steps.attempt(kit.transaction(a).request()))
+    for _ in range(3):
+        (outcome,) = kit.steps._allocate_batch([waiting])
+        assert isinstance(outcome, RetryAfterStaging)
+    kit.steps.ratify(first)
+    (outcome,) = kit.steps._allocate_batch([waiting])
+    assert isinstance(outcome, TransactionConflict)
+    (outcome,) = kit.steps._allocate_batch([kit.steps.attempt(kit.transaction(a).request())])
+    assert isinstance(outcome, VersionsAllocated)
+
+
+def test_a_transaction_that_ends_after_its_losses_is_waited_for_no_more(kit: Kit) -> None:
+    a, b, _ = kit.tables
+    lost = Txn(kit.owner)
+    for _ in range(2):
+        # Each attempt is for the newest versions, of which one is taken before it is asked for.
+        attempt = Txn(kit.owner, lost.txn_id).write(a).write(b)
+        kit.transaction(b).commit()
+        assert isinstance(kit.owner.commit_transaction(attempt.request()), TransactionConflict)
+    (waiting,) = kit.steps._allocate_batch([kit.steps.attempt(kit.transaction(b).request())])
+    assert isinstance(waiting, RetryAfterStaging)
+    kit.owner.end(lost.txn_id)
+    (given,) = kit.steps._allocate_batch([kit.steps.attempt(kit.transaction(b).request())])
+    assert isinstance(given, VersionsAllocated)
 
 
 def test_an_operation_that_does_not_end_delays_others_for_a_second_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,8 +245,7 @@ def test_a_backfill_that_waits_for_a_table_has_locked_none_after_it(tmp_path: Pa
     def hold(connection: sa.Connection, pool: ThreadPoolExecutor) -> Future[None]:
         locked_table(connection, first)
         waiting = pool.submit(database.write, work)
-        locks = sa.text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
-        eventually(lambda: bool(database.read(lambda c: c.execute(locks).scalar())))
+        eventually(lambda: _is_waiting(kit))
         connection.execute(sa.text("SET LOCAL lock_timeout = 500"))
         for table_id in others:
             locked_table(connection, table_id)
@@ -187,6 +254,38 @@ def test_a_backfill_that_waits_for_a_table_has_locked_none_after_it(tmp_path: Pa
     with ThreadPoolExecutor(1) as pool:
         database.write(lambda c: hold(c, pool)).result(20)
     kit.lake.close()
+
+
+def test_a_release_that_waits_for_a_table_has_locked_none_after_it(tmp_path: Path) -> None:
+    """What is released with the versions of one table is in another table, whose id is before the first one's."""
+    kit = Kit(tmp_path, "postgres", 3, None)
+    first, second, third = kit.tables = sorted(kit.tables, key=lambda table: table.table_id)
+    given, _ = kit.staged(
+        kit.steps.attempt(kit.transaction(second, third).request()),
+        kit.steps.attempt(kit.transaction(first, second).request()),
+    )
+
+    def hold(connection: sa.Connection, pool: ThreadPoolExecutor) -> Future[None]:
+        locked_table(connection, first.table_id)
+        waiting = pool.submit(kit.owner.database.write, lambda c: ratification.release_versions(c, given))
+        eventually(lambda: _is_waiting(kit))
+        connection.execute(sa.text("SET LOCAL lock_timeout = 500"))
+        for table in (second, third):
+            locked_table(connection, table.table_id)
+        return waiting
+
+    with ThreadPoolExecutor(1) as pool:
+        kit.owner.database.write(lambda c: hold(c, pool)).result(20)
+    left = sa.text("SELECT count(*) FROM commits WHERE version > 0")
+    assert kit.owner.database.read(lambda c: c.execute(left).scalar()) == 0
+    kit.lake.close()
+
+
+def _is_waiting(kit: Kit) -> bool:
+    query = sa.text(
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    )
+    return bool(kit.owner.database.read(lambda c: c.execute(query).scalar()))
 
 
 def _is_staged(kit: Kit, table: Table) -> bool:

@@ -245,10 +245,13 @@ class _Work:
         """Return the tables with newer ratified versions to check, or a retry if none is ratified yet."""
         based_on = {read.table_id: read.version for read in attempt.request.reads}
         based_on |= {write.table_id: write.version - 1 for write in attempt.request.writes}
+        ratified = {t: self.rows[t].ratified_version for t in behind if self.rows[t].ratified_version > based_on[t]}
+        if not ratified:
+            # No loss yet: a reservation of the waiting commit would only keep other commits waiting.
+            return RetryAfterStaging()
         for table_id in behind:
             self.turns[table_id].record_loss(attempt.request.txn_id, self.time.now_ms)
-        ratified = {t: self.rows[t].ratified_version for t in behind if self.rows[t].ratified_version > based_on[t]}
-        return TransactionConflict(ratified) if ratified else RetryAfterStaging()
+        return TransactionConflict(ratified)
 
     def _timestamped(self, attempt: Attempt) -> Outcome:
         """Choose the timestamp. Source: paper §3.2.2 (choice)."""

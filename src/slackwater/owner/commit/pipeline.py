@@ -58,6 +58,7 @@ from slackwater.owner.locks import lock_queue, timestamp_reservations
 from slackwater.owner.recovery.fences import Fences
 from slackwater.owner.state.clock import LEASE_MS, OwnerClock
 from slackwater.owner.state.group_commit import GroupCommitQueue
+from slackwater.owner.state.log_head import PriorityReservation
 from slackwater.owner.state.notifications import AwaitedCommits, ChangeNotifier, InProgress, WaitLoop
 
 LOCKED_S = 15.0
@@ -396,6 +397,7 @@ def _forget(connection: Connection, txn_id: str) -> None:
     if connection.execute(_PREPARED, {"of_txn": txn_id}).first() is not None:
         # A prepared transaction waits for the decision.
         return
+    PriorityReservation.release(connection, txn_id)
     lock_queue.release(connection, txn_id)
     timestamp_reservations.release(connection, txn_id)
     allocation.forget_open(connection, txn_id)

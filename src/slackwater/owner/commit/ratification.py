@@ -22,8 +22,8 @@ from slackwater.owner.commit.ratify_in_order import OrderedRatification, decide,
 from slackwater.owner.database.database import Database
 from slackwater.owner.database.schema import commits, tables
 from slackwater.owner.state.clock import OwnerClock
-from slackwater.owner.state.expired_allocations import free_abandoned, free_from
-from slackwater.owner.state.log_head import ALLOCATED, RATIFIED, STAGED, locked_table, locked_tables
+from slackwater.owner.state.expired_allocations import free_abandoned, free_from, locked_with_siblings
+from slackwater.owner.state.log_head import ALLOCATED, RATIFIED, STAGED, locked_tables
 from slackwater.owner.state.shared_clock import read_clock
 
 # Built once, because every commit runs these statements.
@@ -136,7 +136,7 @@ def ratify(
     if others:
         flip = _ratify_in_turn(connection, rows, others, awaited)
         states = flip.states
-        ratified |= {table_id: flip.ratified_version(table_id) for table_id in flip.rows}
+        ratified |= {table_id: max(ratified[table_id], flip.ratified_version(table_id)) for table_id in flip.rows}
         purged = {table_id: int(row.purged_version) for table_id, row in rows.items()}
         outcomes = _outcomes(connection, others, ratified, purged, states)
         for each, outcome in zip(others, outcomes, strict=True):
@@ -170,7 +170,7 @@ def response_for(staged: StagedCommits, latest: Mapping[str, int]) -> Transactio
 
 def release_versions(connection: Connection, staged: StagedCommits) -> None:
     """Release the versions of unratified commits. No effect if the versions no longer belong to them."""
-    rows = locked_tables(connection, staged.table_ids)
+    rows = locked_with_siblings(connection, staged.table_ids)
     first = staged.files[0]
     own = connection.execute(
         sa.select(commits.c.version).where(
@@ -189,10 +189,8 @@ def resolve_expired(database: Database, clock: OwnerClock, table_id: str) -> Non
     """Resolve the allocation before the table's next version if its process has crashed."""
 
     def settle(connection: Connection) -> None:
-        if _ratify_ready(connection, table_id):
-            return
-        row = locked_table(connection, table_id)
-        if row is not None:
+        row = locked_with_siblings(connection, [table_id]).get(table_id)
+        if row is not None and not _ratify_ready(connection, table_id):
             free_abandoned(connection, row, read_clock(connection, clock))
 
     database.write(settle)

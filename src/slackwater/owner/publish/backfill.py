@@ -40,6 +40,8 @@ _BACKFILLED = (
 )
 _FORGET = sa.delete(transactions).where(transactions.c.state == RATIFIED, transactions.c.pending <= 0)
 _BATCH = 64
+# SQLite limits the number of values of a statement.
+_MOST_IDS = 500
 _RETRY_S = 1.0
 _log = logging.getLogger(__name__)
 
@@ -144,12 +146,15 @@ class Backfill:
             return set(table_ids)
         failed = {table_id for table_id, found in claimed.items() if found is None}
         copied: dict[str, Sequence[Row[Any]]] = {}
+
+        def copy(row: Row[Any], pending: Sequence[Row[Any]]) -> None:
+            self._copy(row, pending)
+            # Only now, because a missing or foreign file needs no retry either.
+            copied[row.table_id] = pending
+
         for table_id, found in claimed.items():
-            if found is not None:
-                if self._attempt(table_id, partial(self._copy, *found)):
-                    copied[table_id] = found[1]
-                else:
-                    failed.add(table_id)
+            if found is not None and not self._attempt(table_id, partial(copy, *found)):
+                failed.add(table_id)
         try:
             self._database.write(lambda c: self._record(c, copied, claimed))
         except SlackwaterError as error:
@@ -271,6 +276,8 @@ def _count_backfilled(connection: Connection, txn_ids: Sequence[str]) -> None:
         counts.setdefault(count, []).append(txn_id)
     for count, of_count in counts.items():
         pending = transactions.c.pending - count
-        connection.execute(sa.update(transactions).where(transactions.c.txn_id.in_(of_count)).values(pending=pending))
+        for first in range(0, len(of_count), _MOST_IDS):
+            part = transactions.c.txn_id.in_(of_count[first : first + _MOST_IDS])
+            connection.execute(sa.update(transactions).where(part).values(pending=pending))
     if counts:
         connection.execute(_FORGET)

@@ -5,6 +5,7 @@ Source: docs/commit-owner.md (a failed or expired stage frees its version: those
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import sqlalchemy as sa
@@ -12,7 +13,36 @@ from sqlalchemy import Connection, Row
 
 from slackwater.owner.database.schema import commits, tables, transactions
 from slackwater.owner.state.clock import is_dead
-from slackwater.owner.state.log_head import ALLOCATED, RATIFIED, locked_table
+from slackwater.owner.state.log_head import ALLOCATED, RATIFIED, locked_table, locked_tables
+
+_other = commits.alias()
+
+
+# Tables with a commit of a transaction that has an unratified commit in one of some tables.
+_SIBLINGS = (
+    sa.select(_other.c.table_id)
+    .distinct()
+    .select_from(commits)
+    .join(tables, tables.c.table_id == commits.c.table_id)
+    .join(_other, _other.c.txn_id == commits.c.txn_id)
+    .where(
+        commits.c.table_id.in_(sa.bindparam("of_tables", expanding=True)),
+        commits.c.version > tables.c.ratified_version,
+    )
+)
+
+
+def locked_with_siblings(connection: Connection, table_ids: Collection[str]) -> dict[str, Row[Any]]:
+    """Return the locked rows of tables, and of all tables in which a release of their versions may release versions.
+
+    Locked in order, because a release table by table could wait for another release in a circle.
+    """
+    found: set[str] = set()
+    new = set(table_ids)
+    while new:
+        found |= new
+        new = set(connection.execute(_SIBLINGS, {"of_tables": sorted(new)}).scalars()) - found
+    return locked_tables(connection, found)
 
 
 def free_abandoned(connection: Connection, row: Row[Any], now_ms: int) -> bool:

@@ -51,6 +51,7 @@ _UPDATE_HEAD = (
     .where(tables.c.table_id == sa.bindparam("of_table"))
     .values({column: sa.bindparam(column) for column in _HEAD})
 )
+_OF_TURN = sa.select(tables.c.table_id).where(tables.c.turn_of == sa.bindparam("of_commit"))
 _UPDATE_TURN = (
     sa.update(tables)
     .where(tables.c.table_id == sa.bindparam("of_table"))
@@ -190,6 +191,14 @@ class PriorityReservation:
         """Record an allocated version of `commit_id`. This ends its reservation."""
         if self.commit_id == commit_id:
             self.commit_id, self.until_ms = None, 0
+
+    @staticmethod
+    def release(connection: Connection, commit_id: str) -> None:
+        """End the reservations of a commit in all tables, because the commit is not tried again."""
+        reserved = connection.execute(_OF_TURN, {"of_commit": commit_id}).scalars().all()
+        rows = locked_tables(connection, reserved) if reserved else {}
+        ended = {t: PriorityReservation(None, 0) for t, row in rows.items() if row.turn_of == commit_id}
+        PriorityReservation.save(connection, ended)
 
     @staticmethod
     def save(connection: Connection, reservations: Mapping[str, PriorityReservation]) -> None:

@@ -76,16 +76,17 @@ class AwaitedCommits(Generic[T]):
     """
 
     def __init__(self) -> None:
-        self._requests: dict[tuple[str, str], T] = {}
-        self._results: dict[tuple[str, str], Mapping[str, int]] = {}
+        # A repeated request can wait for the same commit, so the key identifies the wait.
+        self._requests: dict[object, tuple[tuple[str, str], T]] = {}
+        self._results: dict[object, Mapping[str, int]] = {}
         self._lock = threading.Lock()
 
     @contextmanager
     def awaiting(self, table_id: str, file_name: str, request: T) -> Iterator[Callable[[], Mapping[str, int] | None]]:
         """Return a function with the newest ratified versions by table, once the commit is reported, else None."""
-        key = table_id, file_name
+        key = object()
         with self._lock:
-            self._requests[key] = request
+            self._requests[key] = (table_id, file_name), request
         try:
             yield lambda: self._results.get(key)
         finally:
@@ -97,12 +98,13 @@ class AwaitedCommits(Generic[T]):
     def requests(self) -> list[T]:
         """The waiting requests."""
         with self._lock:
-            return list(self._requests.values())
+            return [request for _, request in self._requests.values()]
 
     def report(self, files: Iterable[tuple[str, str]], versions: Mapping[str, int]) -> None:
         """Report ratified `files` by table and file name, and the newest ratified versions by table."""
+        ratified = set(files)
         with self._lock:
-            self._results.update((key, versions) for key in files if key in self._requests)
+            self._results.update((key, versions) for key, (file, _) in self._requests.items() if file in ratified)
 
 
 class WaitLoop:
