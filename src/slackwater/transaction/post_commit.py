@@ -34,6 +34,8 @@ _MOST_FILES_COUNTED = 100_000
 # Maximum number of files whose sizes are read to complete a checksum without histograms, by another writer.
 _MOST_FILES_READ_AGAIN = 10_000
 _MOST_CLEANUPS = 1_000
+# After more commits than this, the version is read from the newest checkpoint.
+_MOST_NEW_COMMITS = 64
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,9 @@ def _at_version(version: int, known: Snapshot, before: Snapshot | None) -> Snaps
         return before
     if isinstance(known, UnreadSnapshot) and version < known.version:
         return known.earlier(version)
-    return known.update(version) if known.version < version else Snapshot.open(known.table, version)
+    if known.version < version:
+        return known.update(version, _MOST_NEW_COMMITS)
+    return Snapshot.open(known.table, version)
 
 
 def _has_checkpoint_since(known: Snapshot, version: int) -> bool:
