@@ -287,7 +287,7 @@ def test_a_version_after_very_many_unread_commits_is_read_from_its_checkpoint(
     lake: LogLake, other: LogLake, monkeypatch: pytest.MonkeyPatch, asked: list[int]
 ) -> None:
     monkeypatch.setattr(recent_snapshots, "_MOST_COMMITS", 12)
-    monkeypatch.setattr(unread_snapshot, "_MOST_COMMITS", 12)
+    monkeypatch.setattr(unread_snapshot, "MOST_NEW_COMMITS", 12)
     for number in range(30):
         append(other, "stock", f"{number}.parquet")
         other.backfill("stock")

@@ -18,8 +18,8 @@ from slackwater.log.replay import LogState
 from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
 
-# After more commits than this, opening the table is cheaper than reading each commit.
-_MOST_COMMITS = 64
+MOST_NEW_COMMITS = 64
+"""After more commits than this, opening the table is cheaper than reading each commit."""
 
 
 class UnreadSnapshot(Snapshot):
@@ -108,7 +108,7 @@ class _Content:
             if known.version == version:
                 return known
             if known.version < version:
-                found = known.update(version, _MOST_COMMITS)
+                found = known.update(version, MOST_NEW_COMMITS)
             else:
                 found = Snapshot.open(known.table, version)
             if found.version > known.version:

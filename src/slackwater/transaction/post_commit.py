@@ -19,7 +19,7 @@ from slackwater.log.files.version_checksum import VersionChecksum, write_version
 from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.properties.properties import ENABLE_EXPIRED_LOG_CLEANUP, TableProperties
 from slackwater.scan.snapshot import Snapshot
-from slackwater.scan.unread_snapshot import UnreadSnapshot, newest_read
+from slackwater.scan.unread_snapshot import MOST_NEW_COMMITS, UnreadSnapshot, newest_read
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.committer import Committer, TransactionScopedCommitter
 from slackwater.transaction.log_maintenance import checkpoint, checkpoint_interval, clean_up
@@ -34,8 +34,6 @@ _MOST_FILES_COUNTED = 100_000
 # Maximum number of files whose sizes are read to complete a checksum without histograms, by another writer.
 _MOST_FILES_READ_AGAIN = 10_000
 _MOST_CLEANUPS = 1_000
-# After more commits than this, the version is read from the newest checkpoint.
-_MOST_NEW_COMMITS = 64
 
 
 @dataclass(frozen=True)
@@ -146,7 +144,7 @@ def _at_version(version: int, known: Snapshot, before: Snapshot | None) -> Snaps
     if isinstance(known, UnreadSnapshot) and version < known.version:
         return known.earlier(version)
     if known.version < version:
-        return known.update(version, _MOST_NEW_COMMITS)
+        return known.update(version, MOST_NEW_COMMITS)
     return Snapshot.open(known.table, version)
 
 

@@ -223,11 +223,8 @@ def _condition(directory: str) -> str:
 
 def classic_checkpoint(store: ObjectStore, version: int) -> CheckpointFiles | None:
     """Return the checkpoint of `version` in one file with the classic name, None if absent. Raises StorageError."""
-    path = f"{LOG}/{checkpoint_name(version)}"
-    found, file = store.head(path), parse_log_file(checkpoint_name(version))
-    if found is None or file is None:
-        return None
-    return CheckpointFiles(version, file.kind, (path,), (found.size_bytes,), (found.modified_ms,))
+    found = store.head(f"{LOG}/{checkpoint_name(version)}")
+    return None if found is None else _checkpoint_files(version, LogFileKind.CHECKPOINT_CLASSIC, [found])
 
 
 def segment_of(
