@@ -26,6 +26,7 @@ from slackwater.owner.embedded import EmbeddedOwner
 from slackwater.scan import recent_snapshots, unread_snapshot
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.local_store import LocalObjectStore
+from slackwater.transaction import post_commit
 from slackwater.transaction.commit.factory import begin
 from slackwater.transaction.post_commit import PostCommitHook
 from tests.transaction.tables import add, schema
@@ -55,6 +56,12 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
         monkeypatch.setattr(LocalObjectStore, name, counting)
     return counted
+
+
+@pytest.fixture
+def unspaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checkpoints may follow one another at once."""
+    monkeypatch.setattr(post_commit, "_CHECKPOINT_SPACING_MS", 0)
 
 
 def live(snapshot: Snapshot) -> list[str]:
@@ -113,6 +120,7 @@ def test_a_rolled_back_transaction_leaves_the_known_version_as_it_was(lake: LogL
         assert live(tx.snapshot("stock")) == ["a.parquet"]
 
 
+@pytest.mark.usefixtures("unspaced")
 def test_commits_since_the_checkpoint_in_memory_are_bounded(lake: LogLake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recent_snapshots, "_MOST_COMMITS", 12)
     for number in range(30):
@@ -283,6 +291,7 @@ def test_a_changed_schema_is_read_before_an_append(lake: LogLake, other: LogLake
     assert asked
 
 
+@pytest.mark.usefixtures("unspaced")
 def test_a_version_after_very_many_unread_commits_is_read_from_its_checkpoint(
     lake: LogLake, other: LogLake, monkeypatch: pytest.MonkeyPatch, asked: list[int]
 ) -> None:
@@ -339,6 +348,7 @@ def test_the_outcome_of_a_commit_is_told_by_one_whose_owner_is_gone(
     assert ("d.parquet" in str(caught.value)) is (outcome is CommitUnknown)
 
 
+@pytest.mark.usefixtures("unspaced")
 def test_a_checkpoint_is_written_though_another_writer_has_each_version_after_one_that_is_due(
     lake: LogLake, monkeypatch: pytest.MonkeyPatch, other: LogLake
 ) -> None:
@@ -369,6 +379,7 @@ def test_an_unread_version_goes_to_other_processes_as_one_that_was_read(lake: Lo
     assert live(again) == live(found) == ["b.parquet", "c.parquet"]
 
 
+@pytest.mark.usefixtures("unspaced")
 def test_a_long_known_version_goes_on_from_the_newest_checkpoint_without_a_listing(
     lake: LogLake, monkeypatch: pytest.MonkeyPatch, requests: Counter[str]
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,13 @@ from tests.transaction.tables import (
 )
 
 EVERY_TWO = {"delta.checkpointInterval": "2"}
+LAST_CHECKPOINT = "_delta_log/_last_checkpoint"
+
+
+@pytest.fixture
+def unspaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checkpoints of managed tables may follow one another at once."""
+    monkeypatch.setattr(post_commit, "_CHECKPOINT_SPACING_MS", 0)
 
 
 def _begin(snapshot: Snapshot, time: FakeTime | None = None, after: PostCommitHook | None = None) -> TableTransaction:
@@ -276,12 +284,13 @@ class _Behind(FilesystemCommitter):
         return min(version, self.published)
 
 
-def _next(snapshot: Snapshot, published: int, after: PostCommitHook) -> CommitResult:
-    transaction = begin(snapshot, committer=_Behind(snapshot.store, published), after=after)
+def _next(snapshot: Snapshot, published: int, after: PostCommitHook, time: FakeTime | None = None) -> CommitResult:
+    transaction = begin(snapshot, time, committer=_Behind(snapshot.store, published), after=after)
     transaction.add(add(f"f{snapshot.version + 1}"), fresh=True)
     return transaction.commit("WRITE")
 
 
+@pytest.mark.usefixtures("unspaced")
 def test_a_checkpoint_is_of_the_newest_version_that_is_due_and_backfilled() -> None:
     before = _grow(table(properties={"delta.checkpointInterval": "9"}), 5)[-1].snapshot
     before = set_props(before, delta__checkpointInterval="2").snapshot
@@ -292,12 +301,47 @@ def test_a_checkpoint_is_of_the_newest_version_that_is_due_and_backfilled() -> N
         ("checkpoint 4",),
         (),
         ("checkpoint 6", "checksum"),
-        ("checkpoint 8", "checksum"),
+        (),
         ("checkpoint 10", "checksum"),
     ]
     assert not [error for result in results for error in result.upkeep_errors]
 
 
+def test_checkpoints_of_many_commits_are_spaced_by_time(tmp_path: Path) -> None:
+    before = table(properties={"delta.checkpointInterval": "2"}, path=tmp_path / "t")
+    hint = tmp_path / "t" / LAST_CHECKPOINT
+    done = []
+    for version in range(1, 17):
+        time = FakeTime()
+        if hint.exists():
+            # The last checkpoint is of this moment, later of 2 seconds ago; then the store's clock goes wrong.
+            at_s = time.now_ms / 1000 - {13: 2, 15: -1}.get(version, 0.5)
+            os.utime(hint, (at_s, at_s))
+        result = _next(before, version, PostCommitHook(checksums=False, cleanup=False), time)
+        done += [(version, each) for each in result.upkeep]
+        before = result.snapshot
+    # The first one does not wait.
+    assert done == [(3, "checkpoint 2"), (13, "checkpoint 12"), (15, "checkpoint 14")]
+
+
+def test_a_checkpoint_comes_early_after_very_many_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(post_commit, "_CHECKPOINT_SPACING_MS", 2**50)
+    before = table(properties={"delta.checkpointInterval": "2"}, path=tmp_path / "t")
+    hint = tmp_path / "t" / LAST_CHECKPOINT
+    done = []
+    for version in range(1, 60):
+        if hint.exists():
+            os.utime(hint, (START_MS / 1000, START_MS / 1000))
+        result = _next(before, version, PostCommitHook(checksums=False, cleanup=False))
+        done += [int(each.split()[1]) for each in result.upkeep]
+        before = result.snapshot
+    assert done[0] == 2
+    # 8 to 12 intervals of two commits, and at most two more until the next turn.
+    assert all(16 <= later - earlier <= 28 for earlier, later in pairwise(done)), done
+    assert len(done) >= 3
+
+
+@pytest.mark.usefixtures("unspaced")
 def test_not_every_concurrent_writer_writes_a_checkpoint_that_is_due() -> None:
     before = table(properties={"delta.checkpointInterval": "8"})
     done = []
@@ -309,7 +353,7 @@ def test_not_every_concurrent_writer_writes_a_checkpoint_that_is_due() -> None:
             if "checkpoint" in name:
                 result.store.delete([f"_delta_log/{name}"])
         before = result.snapshot
-    assert done == [(9, "checkpoint 8"), (13, "checkpoint 8"), (16, "checkpoint 8")]
+    assert done == [(9, "checkpoint 8"), (13, "checkpoint 8")]
 
 
 def test_a_checkpoint_of_the_version_before_is_written_without_reading_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -332,13 +376,17 @@ def test_a_writer_of_few_commits_writes_a_checkpoint_that_is_long_due() -> None:
     assert _next(before, 8, PostCommitHook(checksums=False)).upkeep == ("checkpoint 8",)
 
 
+@pytest.mark.usefixtures("unspaced")
 @pytest.mark.parametrize("cleanup", [True, False])
 def test_old_versions_are_cleaned_up_behind_a_checkpoint_of_backfilled_commits(
     tmp_path: Path, cleanup: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = _grow(table(properties={"delta.checkpointInterval": "4"}, path=tmp_path / "t"), 7)[-1].snapshot
+    before = _grow(table(properties={"delta.checkpointInterval": "4"}, path=tmp_path / "t"), 8)[-1].snapshot
+    for name in [f"{8:020d}.checkpoint.parquet", f"{8:020d}.crc"]:
+        before.store.delete([f"_delta_log/{name}"])
+    before.store.delete([LAST_CHECKPOINT])
     for name in log_files(before.store):
-        if name[0] == "0":
+        if name[0] == "0" and int(name[:20]) < 8:
             _age(tmp_path / "t" / "_delta_log" / name, days=100)
     monkeypatch.setattr(post_commit, "_cleanups", post_commit._RecentCleanups())
     done = _next(before, 8, PostCommitHook(cleanup=cleanup)).upkeep

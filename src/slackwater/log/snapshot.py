@@ -133,6 +133,8 @@ class LogSnapshot:
         """
         if self._table.branch is not None:
             return self._table.branch.newest  # type: ignore[no-any-return]
+        if version is not None and most_commits is not None and version - self.version > most_commits:
+            return type(self).open(self._table, version)
         self._table.find_owner(self.configuration)
         listing = self._table.list_log(self.version + 1)
         newest = listing.latest_version if version is None else version

@@ -10,11 +10,11 @@ from slackwater.errors import SlackwaterError
 from slackwater.log.table import Table
 from slackwater.owner.api.transactions import TableVersion
 from slackwater.scan.snapshot import Snapshot
-from slackwater.scan.unread_snapshot import UnreadSnapshot
+from slackwater.scan.unread_snapshot import MOST_NEW_COMMITS, UnreadSnapshot
 
 _MOST_TABLES = 64
 # A snapshot keeps the commits since its checkpoint in memory: after this many a newer checkpoint is read.
-_MOST_COMMITS = 64
+_MOST_COMMITS = 256
 _MOST_FILE_ACTIONS = 10_000
 # Above this size of the checkpoint (about 2,500 files), the files that a snapshot has read are not kept for later
 # transactions.
@@ -51,7 +51,7 @@ class RecentSnapshots:
         if known is None or (version is not None and version < known.version):
             found = Snapshot.open(table(), version)
         else:
-            found = known.update(version, _MOST_COMMITS)
+            found = known.update(version, MOST_NEW_COMMITS)
         if not self.keep(key, found):
             # The next call opens the table from its newest checkpoint.
             self._forget(key, known)

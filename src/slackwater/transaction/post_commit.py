@@ -5,6 +5,7 @@ Source: delta-protocol.md "Checkpoints", "Metadata Cleanup"; docs/architecture.m
 
 from __future__ import annotations
 
+import random
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -14,7 +15,7 @@ from typing import TypeVar
 from slackwater.log.checksum_totals import checksum_of, first_checksum, has_histograms, next_checksum
 from slackwater.log.cleanup import cleanup_cutoff_ms
 from slackwater.log.files.commits import ParsedCommit
-from slackwater.log.files.last_checkpoint import read_last_checkpoint
+from slackwater.log.files.last_checkpoint import LAST_CHECKPOINT, read_last_checkpoint
 from slackwater.log.files.version_checksum import VersionChecksum, write_version_checksum
 from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.properties.properties import ENABLE_EXPIRED_LOG_CLEANUP, TableProperties
@@ -29,6 +30,12 @@ T = TypeVar("T")
 # Number of commits after a due version that check for its checkpoint: it must be backfilled before. If every commit
 # checked, concurrent writers would write the same checkpoint at the same time.
 _TURNS = (1, 5)
+# Shortest time between two checkpoints of a managed table, unless there are many commits between. While many commits
+# arrive, reading some more of them costs less than writing all files of the table every few milliseconds.
+_CHECKPOINT_SPACING_MS = 1000
+_MOST_INTERVALS = 8
+# Times each of them up to this factor, at random, so that of many writers one is the first.
+_LONGEST_SPACING = 1.5
 # Maximum number of files whose sizes are summed if the previous version has no checksum.
 _MOST_FILES_COUNTED = 100_000
 # Maximum number of files whose sizes are read to complete a checksum without histograms, by another writer.
@@ -105,24 +112,25 @@ class PostCommitHook:
         """Write the checkpoint and the checksum of the newest due version in `_delta_log`, up to `version`.
 
         Commits are backfilled some time after ratification, so the commits after a due version check for its
-        checkpoint, too. The check does not wait for a backfill. `known` and `before` are known versions.
+        checkpoint, too. The check does not wait for a backfill. While many commits arrive, checkpoints are further
+        apart than `delta.checkpointInterval`. `known` and `before` are known versions.
         Source: managed-commits.md "Maintenance operations on managed-commit tables".
         """
 
         def checkpointed() -> Snapshot | None:
             interval = checkpoint_interval(known.properties)
-            read = newest_read(known)
-            # What is unknown of the log is not a reason to read it.
-            is_late = read.version == known.version and len(read.segment.commits) > 2 * interval
             # The last turn is another one in each interval, because other writers may always have the same turns.
             turns = {turn % interval for turn in (*_TURNS, version // interval)}
-            if version % interval not in turns and not is_late:
+            if version % interval not in turns:
                 return None
-            if _has_checkpoint_since(known, version - version % interval):
+            newest = _checkpoint_version(known, version - version % interval)
+            if newest >= version - version % interval:
+                return None
+            if _is_too_early(known.store, (version - newest) / interval, now_ms):
                 return None
             published = committer.published_version(version)
             due = published - published % interval
-            if _has_checkpoint_since(known, due):
+            if newest >= due:
                 return None
             snapshot = _at_version(due, known, before)
             upkeep.done.append(_write_checkpoint(snapshot, now_ms))
@@ -143,18 +151,31 @@ def _at_version(version: int, known: Snapshot, before: Snapshot | None) -> Snaps
         return before
     if isinstance(known, UnreadSnapshot) and version < known.version:
         return known.earlier(version)
-    if known.version < version:
-        return known.update(version, MOST_NEW_COMMITS)
-    return Snapshot.open(known.table, version)
+    read = newest_read(known)
+    return read.update(version, MOST_NEW_COMMITS) if read.version < version else Snapshot.open(known.table, version)
 
 
-def _has_checkpoint_since(known: Snapshot, version: int) -> bool:
-    """Return whether a checkpoint of `version` or later is known from cheap sources. Version 0 needs no checkpoint."""
+def _checkpoint_version(known: Snapshot, version: int) -> int:
+    """Return the version of the newest checkpoint known from cheap sources, 0 for none.
+
+    Only what `known` has read, if it has a checkpoint of `version` or later. Version 0 needs no checkpoint.
+    """
     own = newest_read(known).segment.checkpoint
-    if version <= 0 or (own is not None and own.version >= version):
-        return True
+    found = 0 if own is None else own.version
+    if found >= version:
+        return found
     last = read_last_checkpoint(known.store)
-    return last is not None and last.version >= version
+    return found if last is None else max(found, last.version)
+
+
+def _is_too_early(store: ObjectStore, num_intervals: float, now_ms: int) -> bool:
+    """Return whether a checkpoint due `num_intervals` checkpoint intervals after the last one has to wait."""
+    spacing = random.uniform(1, _LONGEST_SPACING)  # noqa: S311  (no secret)
+    if num_intervals >= spacing * _MOST_INTERVALS:
+        return False
+    last = store.head(LAST_CHECKPOINT)
+    # The clocks of the store and of this machine may differ.
+    return last is not None and 0 <= now_ms - last.modified_ms < spacing * _CHECKPOINT_SPACING_MS
 
 
 class _Upkeep:
