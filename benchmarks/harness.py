@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import subprocess
 import sys
 import time
@@ -74,7 +75,10 @@ def fresh(work: str, *arguments: object, module: str = READING) -> dict[str, Any
     Raises RuntimeError with the process's words where it fails.
     """
     command = command_of(module, work, *arguments)
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    # Installed modules have byte code, those of a clone may be compiled at each import.
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(ROOT / "build" / "bytecode")}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{work} failed with exit code {done.returncode}:\n{done.stderr}")
     report: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

@@ -45,7 +45,7 @@ def test_the_log_rows_are_all_there_and_both_sides_agree_on_the_files(tmp_path: 
     live = SMALL.checkpoint_files + SMALL.commits * (SMALL.adds_per_commit - 1)
     assert listed == [[live, live]] * 4
     assert [row["answers"] for row in rows if row["case"] == "open-json"] == [[SMALL.json_commits - 1] * 2] * 2
-    assert [row["mark"] for row in rows if row["mark"]] == [0.5, 0.5, 1.0, 0.02]
+    assert [row["mark"] for row in rows if row["mark"]] == [0.5, 0.5, 5.0, 1.0, 0.02]
 
 
 def test_learning_commits_leaves_the_table_as_it_was(tmp_path: Path) -> None:

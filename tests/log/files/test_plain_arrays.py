@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.log.files.file_actions import ACTION_SCHEMA, DELETION_VECTOR, STRING_MAP
-from slackwater.log.files.plain_arrays import plain_array
+from slackwater.log.files.plain_arrays import flag_array, flags_of, plain_array, row_array
+from slackwater.scan.snapshot import Snapshot
+from slackwater.transaction.log_maintenance import checkpoint
 from tests.examples import examples
+from tests.transaction.tables import START_MS, add, append, delete, table
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 VALUES: dict[pa.DataType, st.SearchStrategy[Any]] = {
@@ -71,3 +78,37 @@ def test_all_columns_of_actions_are_supported() -> None:
     assert [plain_array([None], field.type) == pa.nulls(1, field.type) for field in ACTION_SCHEMA] == [True] * len(
         ACTION_SCHEMA
     )
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(flags=st.lists(st.booleans(), max_size=40), start=st.integers(0, 9), cut=st.integers(0, 40))
+def test_flags_and_row_numbers_pass_between_arrow_and_numpy(flags: list[bool], start: int, cut: int) -> None:
+    expected = flags[start:]
+    array = pa.array(flags, pa.bool_()).slice(start)
+    assert flags_of(array).tolist() == expected
+    assert flags_of(pa.chunked_array([array.slice(0, cut), array.slice(cut)])).tolist() == expected
+    assert flag_array(np.array(expected, bool)).to_pylist() == expected
+    rows = np.flatnonzero(np.array(expected, bool))
+    assert row_array(rows) == pa.array(rows)
+    # Also if numpy has the values in other places.
+    assert row_array(rows[::2]).to_pylist() == rows[::2].tolist()
+    assert flag_array(np.array(expected, bool)[::2]).to_pylist() == expected[::2]
+
+
+_READ = """
+import sys
+from slackwater import Snapshot
+files = Snapshot.load(sys.argv[1]).files(columns=["path", "size"])
+print(sorted(files["path"].to_pylist()), "pandas" in sys.modules)
+"""
+
+
+def test_a_small_table_with_a_checkpoint_is_opened_without_pandas(tmp_path: Path) -> None:
+    snapshot = table(properties={"delta.checkpointInterval": "2"}, path=tmp_path / "t")
+    snapshot = append(snapshot, add("a"), add("b"), add("c")).snapshot
+    snapshot = append(snapshot, add("d")).snapshot
+    checkpoint(snapshot, START_MS)
+    delete(Snapshot.load(tmp_path / "t"), "b")
+    command = [sys.executable, "-c", _READ, str(tmp_path / "t")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "['a', 'c', 'd'] False\n"

@@ -12,12 +12,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-import numpy as np
 import pyarrow as pa
 
 from slackwater.errors import CorruptCheckpoint, CorruptLog, ObjectNotFound
 from slackwater.log.files.file_actions import ADD_SCHEMA, REMOVE_SCHEMA, file_actions, select_rows
-from slackwater.log.files.plain_arrays import empty_table
+from slackwater.log.files.plain_arrays import empty_table, flags_of
 from slackwater.log.files.segment import CheckpointFiles
 from slackwater.protocol.actions.actions import parse_actions
 from slackwater.protocol.actions.file_names import LOG
@@ -339,7 +338,7 @@ def _unnested(chunk: pa.StructArray, action: str, columns: Sequence[str]) -> pa.
     # Parquet does not enforce UTF-8. Validate here, because a later failure would not name the file.
     for array in (present["path"], *arrays.values()):
         array.validate(full=True)
-    keep = np.asarray(chunk.is_valid()) & np.asarray(present["path"].is_valid())
+    keep = flags_of(chunk.is_valid()) & flags_of(present["path"].is_valid())
     return select_rows(pa.table(arrays), keep)
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from slackwater.errors import CorruptLog
 from slackwater.log.files.bulk_commit import BulkActions
-from slackwater.log.files.plain_arrays import plain_array
+from slackwater.log.files.plain_arrays import flag_array, flags_of, plain_array, row_array
 from slackwater.protocol.actions.paths import canonical_paths
 
 STRING_MAP = pa.map_(pa.string(), pa.string())
@@ -208,11 +208,10 @@ def not_among(files: pa.Table, newer: pa.Table) -> npt.NDArray[np.bool_]:
 
     paths = canonical_paths(files["path"])
     touched = pc.is_in(paths, value_set=one_array(canonical_paths(newer["path"])))
-    # Asked first, because a conversion to numpy imports pandas.
-    if pc.any(touched).as_py():
-        rows = np.flatnonzero(np.asarray(touched))
-        candidates = files.select(["path", "deletionVector"]).take(pa.array(rows))
-        keep[rows] = ~np.asarray(pc.is_in(file_keys(candidates), value_set=one_array(file_keys(newer))))
+    rows = np.flatnonzero(flags_of(touched))
+    if len(rows):
+        candidates = files.select(["path", "deletionVector"]).take(row_array(rows))
+        keep[rows] = ~flags_of(pc.is_in(file_keys(candidates), value_set=one_array(file_keys(newer))))
     return keep
 
 
@@ -222,7 +221,7 @@ def select_rows(table: pa.Table, keep: npt.NDArray[np.bool_]) -> pa.Table:
     if not len(gone):
         return table
     if len(gone) > _MOST_SLICES:
-        return table.filter(pa.array(keep))
+        return table.filter(flag_array(keep))
     edges = np.concatenate(([-1], gone, [table.num_rows]))
     slices = [table.slice(int(low) + 1, int(high - low) - 1) for low, high in pairwise(edges) if high - low > 1]
     return pa.concat_tables(slices) if slices else table.slice(0, 0)

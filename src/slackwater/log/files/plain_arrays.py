@@ -1,6 +1,7 @@
-"""Arrow arrays of a few JSON values, built from buffers.
+"""Arrow arrays of a few JSON values, of flags and of row numbers, built from buffers.
 
-`pyarrow.array` imports pandas if it is installed. The import takes longer than the rest of a read of a small log.
+`pyarrow.array` and conversions to NumPy import pandas if it is installed. The import takes longer than the rest of a
+read of a small log.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 _INTEGERS = {pa.int32(): ("i", 32), pa.int64(): ("q", 64)}
@@ -47,6 +50,24 @@ def text_array(values: Sequence[str | None]) -> pa.StringArray:
     """Return the array of texts."""
     plain = plain_array(values, pa.string())
     return pa.array(values, pa.string()) if plain is None else plain
+
+
+def flags_of(array: pa.BooleanArray | pa.ChunkedArray) -> npt.NDArray[np.bool_]:
+    """Return the values of an array without nulls. `numpy.asarray` of an Arrow array imports pandas, too."""
+    chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
+    bytes_of = [chunk.cast(pa.uint8()) for chunk in chunks if len(chunk)]
+    parts = [np.frombuffer(each.buffers()[1], np.bool_, len(each), each.offset) for each in bytes_of]
+    return np.concatenate(parts) if parts else np.zeros(0, np.bool_)
+
+
+def flag_array(flags: npt.NDArray[np.bool_]) -> pa.BooleanArray:
+    """Return the array of `flags`."""
+    return pa.Array.from_buffers(pa.uint8(), len(flags), [None, pa.py_buffer(flags.tobytes())]).cast(pa.bool_())
+
+
+def row_array(rows: npt.NDArray[np.int64]) -> pa.Int64Array:
+    """Return the array of row numbers."""
+    return pa.Array.from_buffers(pa.int64(), len(rows), [None, pa.py_buffer(rows.tobytes())])
 
 
 def _strings(values: Sequence[str | None]) -> pa.Array:
