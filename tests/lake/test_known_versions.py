@@ -60,7 +60,7 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 @pytest.fixture
 def unspaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Checkpoints may follow one another at once."""
+    """Checkpoints may follow one another without a pause."""
     monkeypatch.setattr(post_commit, "_CHECKPOINT_SPACING_MS", 0)
 
 

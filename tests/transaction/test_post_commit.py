@@ -48,7 +48,7 @@ LAST_CHECKPOINT = "_delta_log/_last_checkpoint"
 
 @pytest.fixture
 def unspaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Checkpoints of managed tables may follow one another at once."""
+    """Checkpoints of managed tables may follow one another without a pause."""
     monkeypatch.setattr(post_commit, "_CHECKPOINT_SPACING_MS", 0)
 
 
@@ -314,8 +314,9 @@ def test_checkpoints_of_many_commits_are_spaced_by_time(tmp_path: Path) -> None:
     for version in range(1, 17):
         time = FakeTime()
         if hint.exists():
-            # The last checkpoint is of this moment, later of 2 seconds ago; then the store's clock goes wrong.
-            at_s = time.now_ms / 1000 - {13: 2, 15: -1}.get(version, 0.5)
+            # The last checkpoint is of half a second ago, then of 2 seconds ago. The store's clock is a bit ahead, and
+            # in the end far ahead.
+            at_s = time.now_ms / 1000 - {9: -0.5, 13: 2, 15: -2}.get(version, 0.5)
             os.utime(hint, (at_s, at_s))
         result = _next(before, version, PostCommitHook(checksums=False, cleanup=False), time)
         done += [(version, each) for each in result.upkeep]
@@ -324,21 +325,33 @@ def test_checkpoints_of_many_commits_are_spaced_by_time(tmp_path: Path) -> None:
     assert done == [(3, "checkpoint 2"), (13, "checkpoint 12"), (15, "checkpoint 14")]
 
 
-def test_a_checkpoint_comes_early_after_very_many_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("interval", [2, 10, 200])
+def test_a_checkpoint_comes_early_after_very_many_commits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interval: int
+) -> None:
     monkeypatch.setattr(post_commit, "_CHECKPOINT_SPACING_MS", 2**50)
-    before = table(properties={"delta.checkpointInterval": "2"}, path=tmp_path / "t")
+    monkeypatch.setattr(post_commit, "_MOST_COMMITS_BETWEEN", 20)
+    before = table(properties={"delta.checkpointInterval": str(interval)}, path=tmp_path / "t")
     hint = tmp_path / "t" / LAST_CHECKPOINT
     done = []
-    for version in range(1, 60):
+    for version in range(1, 250):
         if hint.exists():
             os.utime(hint, (START_MS / 1000, START_MS / 1000))
         result = _next(before, version, PostCommitHook(checksums=False, cleanup=False))
         done += [int(each.split()[1]) for each in result.upkeep]
         before = result.snapshot
-    assert done[0] == 2
-    # 8 to 12 intervals of two commits, and at most two more until the next turn.
-    assert all(16 <= later - earlier <= 28 for earlier, later in pairwise(done)), done
-    assert len(done) >= 3
+    assert done[0] == interval
+    # 20 to 30 commits, and up to one interval until the next turn.
+    assert all(20 - interval <= later - earlier <= 30 + interval for earlier, later in pairwise(done)), done
+    assert len(done) >= (1 if interval == 200 else 5)
+
+
+@pytest.mark.parametrize("interval", [1, 2, 3, 4, 10, 25])
+@pytest.mark.parametrize("stride", [1, 2, 3, 4, 8, 10, 20, 100, 1000])
+def test_a_writer_with_a_regular_choice_of_versions_has_a_turn(interval: int, stride: int) -> None:
+    for first in range(min(stride, 40)):
+        versions = range(first + stride, 60_000 + stride * 500, stride)
+        assert any(post_commit._has_turn(version, interval) for version in versions), (interval, first, stride)
 
 
 @pytest.mark.usefixtures("unspaced")
@@ -353,7 +366,8 @@ def test_not_every_concurrent_writer_writes_a_checkpoint_that_is_due() -> None:
             if "checkpoint" in name:
                 result.store.delete([f"_delta_log/{name}"])
         before = result.snapshot
-    assert done == [(9, "checkpoint 8"), (13, "checkpoint 8")]
+    # The last one at random.
+    assert done == [(9, "checkpoint 8"), (13, "checkpoint 8"), (14, "checkpoint 8")]
 
 
 def test_a_checkpoint_of_the_version_before_is_written_without_reading_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -371,7 +385,7 @@ def test_a_writer_of_few_commits_writes_a_checkpoint_that_is_long_due() -> None:
     before = _grow(table(properties={"delta.checkpointInterval": "4"}), 3)[-1].snapshot
     for name in [name for name in log_files(before.store) if "checkpoint" in name]:
         before.store.delete([f"_delta_log/{name}"])
-    for _ in range(6):
+    for _ in range(9):
         before = _next(before, 0, PostCommitHook()).snapshot
     assert _next(before, 8, PostCommitHook(checksums=False)).upkeep == ("checkpoint 8",)
 

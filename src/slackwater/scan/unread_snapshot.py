@@ -18,8 +18,8 @@ from slackwater.log.replay import LogState
 from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
 
-MOST_NEW_COMMITS = 64
-"""After more commits than this, opening the table is cheaper than reading each commit."""
+MOST_NEW_COMMITS = 128
+"""After more commits than this, a newer checkpoint is likely, and opening the table reads fewer commits."""
 
 
 class UnreadSnapshot(Snapshot):

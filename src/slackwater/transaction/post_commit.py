@@ -30,11 +30,11 @@ T = TypeVar("T")
 # Number of commits after a due version that check for its checkpoint: it must be backfilled before. If every commit
 # checked, concurrent writers would write the same checkpoint at the same time.
 _TURNS = (1, 5)
-# Shortest time between two checkpoints of a managed table, unless there are many commits between. While many commits
-# arrive, reading some more of them costs less than writing all files of the table every few milliseconds.
+# A checkpoint of a managed table waits for this time after the last one, unless there are as many commits between.
+# While many commits arrive, reading some more of them costs less than writing all files every few milliseconds.
 _CHECKPOINT_SPACING_MS = 1000
-_MOST_INTERVALS = 8
-# Times each of them up to this factor, at random, so that of many writers one is the first.
+_MOST_COMMITS_BETWEEN = 80
+# Time and commits are multiplied by a random factor up to this one, so that of many writers one is the first.
 _LONGEST_SPACING = 1.5
 # Maximum number of files whose sizes are summed if the previous version has no checksum.
 _MOST_FILES_COUNTED = 100_000
@@ -119,18 +119,15 @@ class PostCommitHook:
 
         def checkpointed() -> Snapshot | None:
             interval = checkpoint_interval(known.properties)
-            # The last turn is another one in each interval, because other writers may always have the same turns.
-            turns = {turn % interval for turn in (*_TURNS, version // interval)}
-            if version % interval not in turns:
+            if not _has_turn(version, interval):
                 return None
             newest = _checkpoint_version(known, version - version % interval)
-            if newest >= version - version % interval:
-                return None
-            if _is_too_early(known.store, (version - newest) / interval, now_ms):
+            if newest >= version - version % interval or _is_too_early(known.store, version - newest, now_ms):
                 return None
             published = committer.published_version(version)
             due = published - published % interval
-            if newest >= due:
+            # Another writer may have written one meanwhile.
+            if _checkpoint_version(known, due) >= due:
                 return None
             snapshot = _at_version(due, known, before)
             upkeep.done.append(_write_checkpoint(snapshot, now_ms))
@@ -155,10 +152,19 @@ def _at_version(version: int, known: Snapshot, before: Snapshot | None) -> Snaps
     return read.update(version, MOST_NEW_COMMITS) if read.version < version else Snapshot.open(known.table, version)
 
 
+def _has_turn(version: int, interval: int) -> bool:
+    """Return whether the commit of `version` checks for a due checkpoint.
+
+    One more turn per interval is at random, because the fixed turns may always be those of other writers.
+    """
+    is_fixed = version % interval in {turn % interval for turn in _TURNS}
+    return is_fixed or random.Random(version).random() * interval < 1  # noqa: S311  (no secret)
+
+
 def _checkpoint_version(known: Snapshot, version: int) -> int:
     """Return the version of the newest checkpoint known from cheap sources, 0 for none.
 
-    Only what `known` has read, if it has a checkpoint of `version` or later. Version 0 needs no checkpoint.
+    If `known` was read from a checkpoint of `version` or later, nothing else is read. Version 0 needs no checkpoint.
     """
     own = newest_read(known).segment.checkpoint
     found = 0 if own is None else own.version
@@ -168,14 +174,14 @@ def _checkpoint_version(known: Snapshot, version: int) -> int:
     return found if last is None else max(found, last.version)
 
 
-def _is_too_early(store: ObjectStore, num_intervals: float, now_ms: int) -> bool:
-    """Return whether a checkpoint due `num_intervals` checkpoint intervals after the last one has to wait."""
+def _is_too_early(store: ObjectStore, num_commits: int, now_ms: int) -> bool:
+    """Return whether a due checkpoint has to wait. `num_commits` is the number of commits after the last one."""
     spacing = random.uniform(1, _LONGEST_SPACING)  # noqa: S311  (no secret)
-    if num_intervals >= spacing * _MOST_INTERVALS:
+    if num_commits >= spacing * _MOST_COMMITS_BETWEEN:
         return False
     last = store.head(LAST_CHECKPOINT)
-    # The clocks of the store and of this machine may differ.
-    return last is not None and 0 <= now_ms - last.modified_ms < spacing * _CHECKPOINT_SPACING_MS
+    # The clocks of the store and of this machine may differ, and another writer may be faster.
+    return last is not None and abs(now_ms - last.modified_ms) < spacing * _CHECKPOINT_SPACING_MS
 
 
 class _Upkeep:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,7 @@ print(sorted(files["path"].to_pylist()), "pandas" in sys.modules)
 
 
 def test_a_small_table_with_a_checkpoint_is_opened_without_pandas(tmp_path: Path) -> None:
+    assert find_spec("pandas") is not None
     snapshot = table(properties={"delta.checkpointInterval": "2"}, path=tmp_path / "t")
     snapshot = append(snapshot, add("a"), add("b"), add("c")).snapshot
     snapshot = append(snapshot, add("d")).snapshot

@@ -53,7 +53,7 @@ def text_array(values: Sequence[str | None]) -> pa.StringArray:
 
 
 def flags_of(array: pa.BooleanArray | pa.ChunkedArray) -> npt.NDArray[np.bool_]:
-    """Return the values of an array without nulls. `numpy.asarray` of an Arrow array imports pandas, too."""
+    """Return the values of an array that has no nulls. `numpy.asarray` of an Arrow array imports pandas, too."""
     chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
     bytes_of = [chunk.cast(pa.uint8()) for chunk in chunks if len(chunk)]
     parts = [np.frombuffer(each.buffers()[1], np.bool_, len(each), each.offset) for each in bytes_of]
@@ -65,9 +65,9 @@ def flag_array(flags: npt.NDArray[np.bool_]) -> pa.BooleanArray:
     return pa.Array.from_buffers(pa.uint8(), len(flags), [None, pa.py_buffer(flags.tobytes())]).cast(pa.bool_())
 
 
-def row_array(rows: npt.NDArray[np.int64]) -> pa.Int64Array:
+def row_array(rows: npt.NDArray[np.intp]) -> pa.Int64Array:
     """Return the array of row numbers."""
-    return pa.Array.from_buffers(pa.int64(), len(rows), [None, pa.py_buffer(rows.tobytes())])
+    return pa.Array.from_buffers(pa.int64(), len(rows), [None, pa.py_buffer(rows.astype(np.int64).tobytes())])
 
 
 def _strings(values: Sequence[str | None]) -> pa.Array:
