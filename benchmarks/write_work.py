@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
@@ -198,6 +199,8 @@ def _checkpoint(name: str, path: str, warm_up: str) -> dict[str, Any]:
 
 def _appends(name: str, path: str, writer: int, count: int) -> int:
     append, actions = APPENDS[name](path), actions_of(writer, count)
+    # The times are those of writers at work: pyarrow imports pandas at its first conversion.
+    pa.array([0])
     print("ready", flush=True)
     sys.stdin.readline()
     for action in actions:
