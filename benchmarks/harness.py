@@ -126,6 +126,13 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - start, result
 
 
+def import_pandas() -> None:
+    """Import what PyArrow imports at its first conversion, so that it is no part of a time taken later."""
+    import pyarrow as pa
+
+    pa.array([0])
+
+
 def middle(values: Sequence[float]) -> float:
     """The median: Spark's times have outliers on either side."""
     return median(values)

@@ -19,11 +19,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from benchmarks.harness import timed
+from benchmarks.harness import import_pandas, timed
 from benchmarks.log_tables import METADATA, PROTOCOL, add_action, write_commit
 from benchmarks.log_work import peak_mib
 
@@ -199,8 +198,8 @@ def _checkpoint(name: str, path: str, warm_up: str) -> dict[str, Any]:
 
 def _appends(name: str, path: str, writer: int, count: int) -> int:
     append, actions = APPENDS[name](path), actions_of(writer, count)
-    # The times are those of writers at work: pyarrow imports pandas at its first conversion.
-    pa.array([0])
+    # The times are those of writers at work.
+    import_pandas()
     print("ready", flush=True)
     sys.stdin.readline()
     for action in actions:

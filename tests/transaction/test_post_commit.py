@@ -14,6 +14,7 @@ import pytest
 from slackwater.errors import StorageError
 from slackwater.log.checksum_totals import checksum_of, has_histograms
 from slackwater.log.cleanup import LogCleanup
+from slackwater.log.files.last_checkpoint import LAST_CHECKPOINT
 from slackwater.log.files.version_checksum import read_version_checksum
 from slackwater.log.table import Table
 from slackwater.protocol.actions.actions import DomainMetadata
@@ -43,7 +44,6 @@ from tests.transaction.tables import (
 )
 
 EVERY_TWO = {"delta.checkpointInterval": "2"}
-LAST_CHECKPOINT = "_delta_log/_last_checkpoint"
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from slackwater.errors import CorruptLog, InvalidArgument
 from slackwater.log.files.bulk_commit import BulkActions, LargeActionSequence, StreamedActions, small_actions
 from slackwater.log.files.file_actions import file_actions, file_keys, not_among, total_size
 from slackwater.log.files.file_histograms import DeletedRows, FileSizeHistogram, deleted_rows
+from slackwater.log.files.plain_arrays import flag_array
 from slackwater.log.files.reconciliation import Action, file_key
 from slackwater.log.files.version_checksum import VersionChecksum, is_size, text_or_none
 from slackwater.log.snapshot import LogSnapshot
@@ -217,7 +218,7 @@ def _live_among(before: LogSnapshot, actions: Sequence[Action], where: str) -> s
     """Return the keys of the files in `actions` live in `before`."""
     touched = file_actions([(before.version + 1, where, actions)])
     files = before.live_files(["path", "deletionVector"])
-    return set(file_keys(files.filter(pa.array(~not_among(files, touched)))).to_pylist())
+    return set(file_keys(files.filter(flag_array(~not_among(files, touched)))).to_pylist())
 
 
 _Named = TypeVar("_Named", SetTransaction, DomainMetadata)
