@@ -15,7 +15,8 @@ class Scale:
     `single_commits` are made one after another, `appends` by each of `writers`, or of
     `managed_writers` through an owner, at the same time. Rows are changed in
     tables of `target_rows` in `target_files`; tables of `service_files` are looked after.
-    A stream is of `micro_batches`, each of `micro_batch_rows`.
+    A stream is of `micro_batches`, each of `micro_batch_rows`. `vector_files` have deletion
+    vectors that are loaded later than the frame.
     """
 
     name: str
@@ -44,14 +45,15 @@ class Scale:
     service_repetitions: int
     micro_batches: int
     micro_batch_rows: int
+    vector_files: int
 
 
 FULL = Scale(
     "full", 1_000_000, 50, 100, 5_000, 10_000_000, 8, 50, 10_000, 5, 15, 4, 200, 8, 50, 16, 7, 2, 10_000_000, 100, 3, 1,
-    100_000, 5, 100, 10_000,
+    100_000, 5, 100, 10_000, 300,
 )  # fmt: skip
 SMALL = Scale(
-    "small", 2_000, 5, 10, 50, 100_000, 4, 5, 200, 1, 3, 1, 12, 3, 4, 4, 1, 0, 200_000, 20, 1, 0, 200, 1, 3, 100
+    "small", 2_000, 5, 10, 50, 100_000, 4, 5, 200, 1, 3, 1, 12, 3, 4, 4, 1, 0, 200_000, 20, 1, 0, 200, 1, 3, 100, 257
 )
 SCALES = {scale.name: scale for scale in (FULL, SMALL)}
 
