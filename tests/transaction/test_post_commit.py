@@ -346,6 +346,24 @@ def test_a_checkpoint_comes_early_after_very_many_commits(
     assert len(done) >= (1 if interval == 200 else 5)
 
 
+def test_a_hint_at_a_later_version_without_a_checkpoint_does_not_count(tmp_path: Path) -> None:
+    before = _grow(table(properties={"delta.checkpointInterval": "2"}, path=tmp_path / "t"), 3)[-1].snapshot
+    hint, node = tmp_path / "t" / LAST_CHECKPOINT, {"version": 40, "size": 3}
+    before.store.put(LAST_CHECKPOINT, orjson.dumps(node))
+    os.utime(hint, (START_MS / 1000 - 60, START_MS / 1000 - 60))
+    before = _next(before, 3, PostCommitHook(checksums=False)).snapshot
+    assert _next(before, 4, PostCommitHook(checksums=False)).upkeep == ("checkpoint 4",)
+    assert orjson.loads(before.store.read(LAST_CHECKPOINT))["version"] == 4
+
+
+def test_a_later_checkpoint_of_another_writer_counts(tmp_path: Path) -> None:
+    known = _grow(table(properties={"delta.checkpointInterval": "99"}, path=tmp_path / "t"), 3)[-1].snapshot
+    known.store.put(LAST_CHECKPOINT, orjson.dumps({"version": 40, "size": 3}))
+    assert post_commit._checkpoint_version(known, 2) == 0
+    (tmp_path / "t" / "_delta_log" / f"{40:020d}.checkpoint.parquet").touch()
+    assert post_commit._checkpoint_version(known, 2) == 40
+
+
 @pytest.mark.parametrize("interval", [1, 2, 3, 4, 10, 25])
 @pytest.mark.parametrize("stride", [1, 2, 3, 4, 8, 10, 20, 100, 1000])
 def test_a_writer_with_a_regular_choice_of_versions_has_a_turn(interval: int, stride: int) -> None:

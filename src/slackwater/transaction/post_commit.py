@@ -15,7 +15,7 @@ from typing import TypeVar
 from slackwater.log.checksum_totals import checksum_of, first_checksum, has_histograms, next_checksum
 from slackwater.log.cleanup import cleanup_cutoff_ms
 from slackwater.log.files.commits import ParsedCommit
-from slackwater.log.files.last_checkpoint import LAST_CHECKPOINT, read_last_checkpoint
+from slackwater.log.files.last_checkpoint import LAST_CHECKPOINT, has_checkpoint, read_last_checkpoint
 from slackwater.log.files.version_checksum import VersionChecksum, write_version_checksum
 from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.properties.properties import ENABLE_EXPIRED_LOG_CLEANUP, TableProperties
@@ -171,7 +171,10 @@ def _checkpoint_version(known: Snapshot, version: int) -> int:
     if found >= version:
         return found
     last = read_last_checkpoint(known.store)
-    return found if last is None else max(found, last.version)
+    # A restored log may have the hint of a later checkpoint.
+    if last is None or (last.version > version and not has_checkpoint(known.store, last.version)):
+        return found
+    return max(found, last.version)
 
 
 def _is_too_early(store: ObjectStore, num_commits: int, now_ms: int) -> bool:

@@ -80,7 +80,7 @@ def write_last_checkpoint(store: ObjectStore, info: CheckpointInfo) -> bool:
     Source: delta-protocol.md "Last Checkpoint File Schema".
     """
     hint = read_last_checkpoint(store)
-    if hint is not None and hint.version > info.version and _has_checkpoint(store, hint.version):
+    if hint is not None and hint.version > info.version and has_checkpoint(store, hint.version):
         return False
     node = {
         "version": info.version,
@@ -94,7 +94,8 @@ def write_last_checkpoint(store: ObjectStore, info: CheckpointInfo) -> bool:
     return True
 
 
-def _has_checkpoint(store: ObjectStore, version: int) -> bool:
+def has_checkpoint(store: ObjectStore, version: int) -> bool:
+    """Return whether the log has a file of a checkpoint of `version`. Raises StorageError."""
     prefix = version_prefix(version)
     for meta in store.list_from(LOG, f"{LOG}/{prefix}"):
         file = parse_log_file(meta.path.removeprefix(f"{LOG}/"))
