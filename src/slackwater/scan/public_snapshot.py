@@ -14,7 +14,6 @@ from typing_extensions import Self
 
 from slackwater.errors import InvalidArgument
 from slackwater.log.files.file_actions import ADD_SCHEMA
-from slackwater.predicate.predicate import Predicate
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.properties.properties import TableProperties
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 
     from slackwater.log.files.version_checksum import VersionChecksum
     from slackwater.log.history import CommitHistory
+    from slackwater.predicate.predicate import Predicate
     from slackwater.scan.pruning.file_pruning import PruneReport
 
 

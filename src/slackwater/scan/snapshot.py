@@ -15,14 +15,13 @@ from slackwater.html.number_format import counted, short_bytes, visible
 from slackwater.html.redaction import without_secrets
 from slackwater.log.files.file_actions import ADD_SCHEMA
 from slackwater.log.snapshot import LogSnapshot
-from slackwater.owner.api.timestamp_range import at_ms
-from slackwater.predicate.predicate import Predicate, columns_of
 from slackwater.protocol.features.column_mapping import NONE, physical_name
 from slackwater.protocol.schema.schema import DataType, StructType
 from slackwater.scan.public_snapshot import Snapshot as PublicSnapshot
 from slackwater.scan.public_snapshot import VariantFormat
 
 if TYPE_CHECKING:
+    from slackwater.predicate.predicate import Predicate
     from slackwater.scan.pruning.file_pruning import PruneReport, PruneResult
 
 Path = tuple[str, ...]
@@ -78,6 +77,7 @@ class Snapshot(LogSnapshot, PublicSnapshot):
     ) -> PruneResult:
         """Return the result of `files` with the prune report. The table may have additional columns."""
         # Imported here, because a snapshot without a condition needs no statistics.
+        from slackwater.predicate.predicate import columns_of
         from slackwater.scan.pruning.file_pruning import plan
         from slackwater.scan.pruning.recent_files import recent_files
 
@@ -100,6 +100,8 @@ class Snapshot(LogSnapshot, PublicSnapshot):
     @property
     def timestamp(self) -> dt.datetime:
         """See `slackwater.Snapshot.timestamp`."""
+        from slackwater.owner.api.timestamp_range import at_ms
+
         return at_ms(self.timestamp_ms)
 
     def count(self, where: str | Predicate | None = None) -> int:
@@ -144,6 +146,8 @@ class Snapshot(LogSnapshot, PublicSnapshot):
             from slackwater.predicate.sql import parse_predicate
 
             return parse_predicate(where, self.schema, zone=zone)
+        from slackwater.predicate.predicate import Predicate
+
         if not isinstance(where, Predicate):
             raise InvalidArgument(
                 f"a condition is SQL text, such as \"month = 3 AND day > '2026-11-22'\", found {type(where).__name__}"

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    # The import would be a tenth of the time to import Slackwater.
+    from importlib.abc import Loader
+    from importlib.machinery import ModuleSpec
 
 _awaited: dict[str, list[Callable[[ModuleType], None]]] = {}
 
@@ -25,8 +28,8 @@ def on_import(name: str, then: Callable[[ModuleType], None]) -> None:
         then(sys.modules[name])
 
 
-class _Finder(MetaPathFinder):
-    """A finder for watched names. Delegates to the other finders and adds the callbacks after the load."""
+class _Finder:
+    """A `MetaPathFinder` for watched names. Delegates to the other finders and adds the callbacks after the load."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -37,12 +40,14 @@ class _Finder(MetaPathFinder):
             spec = None if finder is self else finder.find_spec(fullname, path, target)
             if spec is not None:
                 if spec.loader is not None:
-                    spec.loader = _Attending(spec.loader)
+                    spec.loader = cast("Loader", _Attending(spec.loader))
                 return spec
         return None
 
 
-class _Attending(Loader):
+class _Attending:
+    """A `Loader` that calls the callbacks after another loader."""
+
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
 

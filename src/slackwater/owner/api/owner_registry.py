@@ -10,12 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from slackwater.owner.api.catalog import Catalog
-from slackwater.owner.api.commits import LATEST, GetCommitsResponse
 from slackwater.protocol.features.managed_commits import OWNER_NAME, UNNAMED, CommitOwnerConfig
 
 if TYPE_CHECKING:
     from slackwater.owner.api.commit_owner import CommitOwner
+    from slackwater.owner.api.commits import GetCommitsResponse
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +24,12 @@ class OwnedTable:
     owner: CommitOwner
     table_id: str
 
-    def recent_commits(self, start_version: int, end_version: int = LATEST) -> GetCommitsResponse:
-        """Return the unbackfilled commits from `start_version` to `end_version`, with contents.
+    def recent_commits(self, start_version: int) -> GetCommitsResponse:
+        """Return the unbackfilled commits from `start_version` on, with contents.
 
         Raises the errors of `CommitOwner.get_commits`.
         """
-        return self.owner.get_commits(self.table_id, start_version, end_version, with_data=True)
+        return self.owner.get_commits(self.table_id, start_version, with_data=True)
 
 
 class _OpenOwners:
@@ -119,6 +118,9 @@ def catalog_options(location: str) -> Mapping[str, str]:
 
     Raises the errors of `Catalog.storage_options`.
     """
+    # Imported here, because opening a table without an owner needs no catalog.
+    from slackwater.owner.api.catalog import Catalog
+
     owner, root = _open.catalog_of(location.rstrip("/")) or (None, "")
     return owner.storage_options(root) if isinstance(owner, Catalog) else {}
 
