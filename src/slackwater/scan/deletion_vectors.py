@@ -43,11 +43,16 @@ def load_deletion_vectors(
     descriptors = [DeletionVectorDescriptor.from_json(vector) for vector in vectors]
     bitmaps: list[BitMap64 | None] = [None] * len(descriptors)
     by_file: dict[str, list[int]] = defaultdict(list)
+    # Many vectors are in one file.
+    resolved: dict[tuple[str, str], str] = {}
     for number, descriptor in enumerate(descriptors):
         if descriptor.storage_type == INLINE:
             bitmaps[number] = parse_inline(descriptor)
-        else:
-            by_file[resolve_deletion_vector(store, descriptor, allow_outside_root)].append(number)
+            continue
+        named = descriptor.storage_type, descriptor.path_or_inline_dv
+        if named not in resolved:
+            resolved[named] = resolve_deletion_vector(store, descriptor, allow_outside_root)
+        by_file[resolved[named]].append(number)
     files = {path: {number: descriptors[number] for number in numbers} for path, numbers in by_file.items()}
     for number, bitmap in _read_files(store, files):
         bitmaps[number] = bitmap

@@ -16,13 +16,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from slackwater import DeltaTable
+from slackwater.protocol.actions.deletion_vectors import to_words
 from slackwater.spark.read import deleted_rows
-from slackwater.spark.read.deleted_rows import BitArray, without_deleted_rows
+from slackwater.spark.read.deleted_rows import BitArray, ChunkSize, without_deleted_rows, words_table
 from slackwater.spark.read.file_columns import ROW
 from slackwater.spark.read.load import load
 
 pytestmark = [pytest.mark.spark, pytest.mark.modes, pytest.mark.usefixtures("enabled")]
 
+GREATEST_ROW = (1 << 37) - 1
 GREATEST = (1 << 32) - 1
 FILES = {
     0: BitMap64([0, 63, 64, 900]),
@@ -104,6 +106,22 @@ def test_no_two_files_share_a_slot(numbers: set[int]) -> None:
     # A lookup stays within the words of its file.
     counts = taken[:, 1] & ((1 << 31) - 1)
     assert len(array.numbers) == slots.size + counts.sum()
+
+
+@given(
+    st.lists(st.sets(st.integers(0, GREATEST_ROW) | st.integers(0, 300), max_size=9), max_size=9),
+    st.sampled_from([6, 8, 16]),
+    st.sampled_from([1, 7, 1 << 20]),
+)
+def test_the_words_of_many_files_are_those_of_each_file(files: list[set[int]], bits: int, rows_at_once: int) -> None:
+    bitmaps = [(number, BitMap64(rows)) for number, rows in enumerate(files, GREATEST - len(files))]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(deleted_rows, "_ROWS_AT_ONCE", rows_at_once)
+        table = words_table(bitmaps, ChunkSize(bits))
+    expected = [
+        (number << 31 | chunk, words.tolist()) for number, rows in bitmaps for chunk, words in to_words(rows, 1 << bits)
+    ]
+    assert list(zip(*(column.to_pylist() for column in table.columns), strict=True)) == expected
 
 
 @pytest.mark.parametrize("vectorized", ["true", "false"])

@@ -7,7 +7,7 @@ Source: delta-protocol.md "Reader Requirements for Deletion Vectors".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, LongType, StructType
 
-from slackwater.protocol.actions.deletion_vectors import CHUNK_ROWS, to_words
+from slackwater.protocol.actions.deletion_vectors import CHUNK_ROWS
 from slackwater.spark.jvm.local_rows import frame_of_later_rows
 from slackwater.spark.read.file_columns import ROW
 
@@ -38,6 +38,8 @@ _COUNT_BITS = 31
 # The product with a number of 32 bits must not overflow.
 _MULTIPLIERS, _PRODUCT_SHIFT = 1 << 30, 20
 _TRIES = 64
+# So that the memory does not grow with the deleted rows of all files.
+_ROWS_AT_ONCE = 1 << 20
 _REPLACED = (
     "a data file with deleted rows was replaced by a file of another size, so the deleted rows are unknown. Restore "
     "the file, and load the table again"
@@ -153,16 +155,48 @@ def words_table(bitmaps: Iterable[tuple[int, BitMap64]], size: ChunkSize = Chunk
 
     The numbers have 32 bits and are not negative.
     """
-    keys: list[int] = []
+    keys: list[npt.NDArray[np.int64]] = []
     words: list[npt.NDArray[np.int64]] = []
+    for numbers, rows in _rows_at_once(bitmaps):
+        # Ascending within a file, as are the places of the words of a batch.
+        all_keys = numbers << _KEY_CHUNK_BITS | rows >> size.bits
+        starts = _starts_of_runs(all_keys)
+        chunks = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(rows)))
+        places = chunks * (size.rows // 64) + ((rows & size.rows - 1) >> 6)
+        first = _starts_of_runs(places)
+        dense = np.zeros(len(starts) * (size.rows // 64), np.int64)
+        dense[places[first]] = np.bitwise_or.reduceat(np.int64(1) << (rows & 63), first)
+        keys.append(all_keys[starts])
+        words.append(dense)
+    count = sum(map(len, keys))
+    offsets = pa.array(np.arange(count + 1, dtype=np.int64) * (size.rows // 64))
+    flat, of_chunks = (np.concatenate(parts) if parts else np.zeros(0, np.int64) for parts in (words, keys))
+    lists = pa.LargeListArray.from_arrays(offsets, pa.array(flat))
+    return pa.table([pa.array(of_chunks), lists], names=[_KEY, _WORDS])
+
+
+def _rows_at_once(
+    bitmaps: Iterable[tuple[int, BitMap64]],
+) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+    """Yield the file number of each row, and the rows, of many bitmaps together: a bitmap alone has few rows."""
+    numbers: list[int] = []
+    parts: list[npt.NDArray[np.int64]] = []
+    total = 0
     for number, bitmap in bitmaps:
-        for chunk, chunk_words in to_words(bitmap, size.rows):
-            keys.append(number << _KEY_CHUNK_BITS | chunk)
-            words.append(chunk_words)
-    flat = pa.array(np.concatenate(words) if words else np.array([], np.int64), pa.int64())
-    offsets = pa.array(np.arange(len(words) + 1, dtype=np.int64) * (size.rows // 64))
-    lists = pa.LargeListArray.from_arrays(offsets, flat)
-    return pa.table([pa.array(keys, pa.int64()), lists], names=[_KEY, _WORDS])
+        if not bitmap:
+            continue
+        numbers.append(number)
+        parts.append(np.frombuffer(bitmap.to_array(), np.int64))
+        total += len(parts[-1])
+        if total >= _ROWS_AT_ONCE:
+            yield np.repeat(np.array(numbers), [len(part) for part in parts]), np.concatenate(parts)
+            numbers, parts, total = [], [], 0
+    if parts:
+        yield np.repeat(np.array(numbers), [len(part) for part in parts]), np.concatenate(parts)
+
+
+def _starts_of_runs(values: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
+    return np.flatnonzero(np.diff(values, prepend=values[0] - 1))
 
 
 def without_deleted_rows(
