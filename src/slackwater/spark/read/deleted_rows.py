@@ -38,8 +38,9 @@ _COUNT_BITS = 31
 # The product with a number of 32 bits must not overflow.
 _MULTIPLIERS, _PRODUCT_SHIFT = 1 << 30, 20
 _TRIES = 64
-# So that the memory does not grow with the deleted rows of all files.
+# So that the memory for the work does not grow with the deleted rows.
 _ROWS_AT_ONCE = 1 << 20
+_NO_ROWS: npt.NDArray[np.int64] = np.zeros(0, np.int64)
 _REPLACED = (
     "a data file with deleted rows was replaced by a file of another size, so the deleted rows are unknown. Restore "
     "the file, and load the table again"
@@ -157,7 +158,7 @@ def words_table(bitmaps: Iterable[tuple[int, BitMap64]], size: ChunkSize = Chunk
     """
     keys: list[npt.NDArray[np.int64]] = []
     words: list[npt.NDArray[np.int64]] = []
-    for numbers, rows in _rows_at_once(bitmaps):
+    for numbers, rows in _rows_at_once(bitmaps, size):
         # Ascending within a file, as are the places of the words of a batch.
         all_keys = numbers << _KEY_CHUNK_BITS | rows >> size.bits
         starts = _starts_of_runs(all_keys)
@@ -176,23 +177,35 @@ def words_table(bitmaps: Iterable[tuple[int, BitMap64]], size: ChunkSize = Chunk
 
 
 def _rows_at_once(
-    bitmaps: Iterable[tuple[int, BitMap64]],
+    bitmaps: Iterable[tuple[int, BitMap64]], size: ChunkSize
 ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-    """Yield the file number of each row, and the rows, of many bitmaps together: a bitmap alone has few rows."""
+    """Yield the file number of each row, and the rows, of whole chunks: of many bitmaps, or of a part of a large one.
+
+    A bitmap alone often has few rows.
+    """
     numbers: list[int] = []
     parts: list[npt.NDArray[np.int64]] = []
     total = 0
     for number, bitmap in bitmaps:
-        if not bitmap:
-            continue
-        numbers.append(number)
-        parts.append(np.frombuffer(bitmap.to_array(), np.int64))
-        total += len(parts[-1])
-        if total >= _ROWS_AT_ONCE:
-            yield np.repeat(np.array(numbers), [len(part) for part in parts]), np.concatenate(parts)
-            numbers, parts, total = [], [], 0
+        rows = np.frombuffer(bitmap.to_array(), np.int64) if bitmap else _NO_ROWS
+        while len(rows):
+            last = rows[min(_ROWS_AT_ONCE, len(rows)) - 1]
+            end = int(np.searchsorted(rows, ((last >> size.bits) + 1) << size.bits))
+            numbers.append(number)
+            parts.append(rows[:end])
+            rows = rows[end:]
+            total += end
+            if total >= _ROWS_AT_ONCE:
+                yield _together(numbers, parts)
+                numbers, parts, total = [], [], 0
     if parts:
-        yield np.repeat(np.array(numbers), [len(part) for part in parts]), np.concatenate(parts)
+        yield _together(numbers, parts)
+
+
+def _together(
+    numbers: Sequence[int], parts: Sequence[npt.NDArray[np.int64]]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    return np.repeat(np.array(numbers, np.int64), [len(part) for part in parts]), np.concatenate(parts)
 
 
 def _starts_of_runs(values: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
