@@ -100,6 +100,7 @@ class Snapshot(LogSnapshot, PublicSnapshot):
     @property
     def timestamp(self) -> dt.datetime:
         """See `slackwater.Snapshot.timestamp`."""
+        # Imported here, because reads of the log need no time ranges.
         from slackwater.owner.api.timestamp_range import at_ms
 
         return at_ms(self.timestamp_ms)

@@ -221,17 +221,18 @@ def _chunks_of_words(bitmap: BitMap64, chunk_words: int) -> Iterator[tuple[int, 
     rows = np.frombuffer(bitmap.to_array(), dtype=np.uint64)
     word_numbers = rows >> np.uint64(6)
     bits = np.uint64(1) << (rows & np.uint64(63))
-    starts = _starts_of_runs(word_numbers)
+    starts = starts_of_runs(word_numbers)
     words = np.bitwise_or.reduceat(bits, starts).view(np.int64)
     chunks, places = np.divmod(word_numbers[starts].astype(np.int64), chunk_words)
-    bounds = [*_starts_of_runs(chunks).tolist(), len(chunks)]
+    bounds = [*starts_of_runs(chunks).tolist(), len(chunks)]
     for first, end in pairwise(bounds):
         dense = np.zeros(chunk_words, dtype=np.int64)
         dense[places[first:end]] = words[first:end]
         yield int(chunks[first]), dense
 
 
-def _starts_of_runs(ascending: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
+def starts_of_runs(ascending: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
+    """Return the position of the first of each run of equal values. `ascending` has at least one value."""
     return np.concatenate(([0], np.flatnonzero(ascending[1:] != ascending[:-1]) + 1))
 
 

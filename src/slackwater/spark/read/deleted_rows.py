@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, LongType, StructType
 
-from slackwater.protocol.actions.deletion_vectors import CHUNK_ROWS
+from slackwater.protocol.actions.deletion_vectors import CHUNK_ROWS, starts_of_runs
 from slackwater.spark.jvm.local_rows import frame_of_later_rows
 from slackwater.spark.read.file_columns import ROW
 
@@ -40,7 +40,6 @@ _MULTIPLIERS, _PRODUCT_SHIFT = 1 << 30, 20
 _TRIES = 64
 # So that the memory for the work does not grow with the deleted rows.
 _ROWS_AT_ONCE = 1 << 20
-_NO_ROWS: npt.NDArray[np.int64] = np.zeros(0, np.int64)
 _REPLACED = (
     "a data file with deleted rows was replaced by a file of another size, so the deleted rows are unknown. Restore "
     "the file, and load the table again"
@@ -161,10 +160,10 @@ def words_table(bitmaps: Iterable[tuple[int, BitMap64]], size: ChunkSize = Chunk
     for numbers, rows in _rows_at_once(bitmaps, size):
         # Ascending within a file, as are the places of the words of a batch.
         all_keys = numbers << _KEY_CHUNK_BITS | rows >> size.bits
-        starts = _starts_of_runs(all_keys)
+        starts = starts_of_runs(all_keys)
         chunks = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(rows)))
         places = chunks * (size.rows // 64) + ((rows & size.rows - 1) >> 6)
-        first = _starts_of_runs(places)
+        first = starts_of_runs(places)
         dense = np.zeros(len(starts) * (size.rows // 64), np.int64)
         dense[places[first]] = np.bitwise_or.reduceat(np.int64(1) << (rows & 63), first)
         keys.append(all_keys[starts])
@@ -187,7 +186,7 @@ def _rows_at_once(
     parts: list[npt.NDArray[np.int64]] = []
     total = 0
     for number, bitmap in bitmaps:
-        rows = np.frombuffer(bitmap.to_array(), np.int64) if bitmap else _NO_ROWS
+        rows = np.array(bitmap.to_array(), np.int64)
         while len(rows):
             last = rows[min(_ROWS_AT_ONCE, len(rows)) - 1]
             end = int(np.searchsorted(rows, ((last >> size.bits) + 1) << size.bits))
@@ -206,10 +205,6 @@ def _together(
     numbers: Sequence[int], parts: Sequence[npt.NDArray[np.int64]]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     return np.repeat(np.array(numbers, np.int64), [len(part) for part in parts]), np.concatenate(parts)
-
-
-def _starts_of_runs(values: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
-    return np.flatnonzero(np.diff(values, prepend=values[0] - 1))
 
 
 def without_deleted_rows(

@@ -20,6 +20,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
+from slackwater.protocol.actions.deletion_vectors import starts_of_runs
 from slackwater.protocol.schema.schema import StructField, StructType
 from slackwater.spark.read.deleted_rows import without_deleted_rows
 from slackwater.spark.read.file_columns import FILE, ROW, file_number
@@ -151,8 +152,7 @@ def _bitmaps(found: pa.Table) -> list[tuple[int, BitMap64]]:
     buckets = found[_BUCKET].to_numpy()
     shift = _ROW_BITS - _BUCKET_BITS
     numbers, chunks = buckets >> shift, buckets & ((1 << shift) - 1)
-    starts = np.flatnonzero(np.concatenate(([True], numbers[1:] != numbers[:-1])))
-    bounds = [*starts.tolist(), len(numbers)]
+    bounds = [*starts_of_runs(numbers).tolist(), len(numbers)]
     bits = found[_BITS]
     bitmaps = []
     for first, end in pairwise(bounds):
