@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from slackwater.log.checkpoints.write_checkpoint import write_checkpoint
 from slackwater.log.compaction import compact_log
-from slackwater.log.files.file_actions import DELETION_VECTOR, unique_ids
+from slackwater.log.files.file_actions import DELETION_VECTOR, FEW_ROWS, unique_ids
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from tests.examples import examples
@@ -42,6 +42,15 @@ SPELLINGS = (
     ("s3://bucket/k%20l.parquet", "s3://bucket/k l.parquet"),
 )
 Key = tuple[int, str | None]
+
+
+@pytest.fixture(scope="module", params=[0, FEW_ROWS], autouse=True)
+def few_rows(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Run each test with the comparisons of many rows, and with those of few."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("files.file_actions", "live_files"):
+            patch.setattr(f"slackwater.log.{module}.FEW_ROWS", request.param)
+        yield
 
 
 @dataclass

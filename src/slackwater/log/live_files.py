@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from slackwater.errors import CorruptCheckpoint
 from slackwater.log.files.checkpoint import Checkpoint
-from slackwater.log.files.file_actions import ADD_SCHEMA, REMOVE_SCHEMA, file_keys, not_among, select_rows
-from slackwater.log.files.plain_arrays import empty_table
+from slackwater.log.files.file_actions import ADD_SCHEMA, FEW_ROWS, REMOVE_SCHEMA, file_keys, not_among, select_rows
+from slackwater.log.files.plain_arrays import empty_table, flags_of
 from slackwater.storage.store import ObjectStore
 
 _KEY = ("path", "deletionVector")
@@ -84,6 +84,8 @@ class CheckpointAdds:
 
     def _validate_once(self, checkpoint: Checkpoint, paths: pa.ChunkedArray) -> None:
         """Raise CorruptCheckpoint if the checkpoint names a live file twice, because its rows would be read twice."""
+        if len(paths) <= FEW_ROWS and len(set(paths.to_pylist())) == len(paths):
+            return
         import pyarrow.compute as pc
 
         if len(pc.unique(paths)) == len(paths):
@@ -150,7 +152,7 @@ class LiveFiles:
             base = select_rows(base, self._keep)
         base = base.select([c for c in dict.fromkeys(c.split(".")[0] for c in columns) if c in base.column_names])
         wanted = self._newest.select([c for c in dict.fromkeys(columns) if c in ADD_SCHEMA.names])
-        added = wanted.filter(self._newest["is_add"])
+        added = select_rows(wanted, flags_of(self._newest["is_add"]))
         if not added.num_rows:
             return base
         return pa.concat_tables([base, added], promote_options="default") if base.num_rows else added
@@ -183,7 +185,7 @@ def live_batches(
     read = list(dict.fromkeys([*columns, *_KEY]))
     for piece in checkpoint.batches(store, "add", read, spares) if checkpoint is not None else ():
         yield select_rows(piece, not_among(piece, newest))
-    yield from _pieces(newest.filter(newest["is_add"]).select(ADD_SCHEMA.names))
+    yield from _pieces(select_rows(newest, flags_of(newest["is_add"])).select(ADD_SCHEMA.names))
 
 
 def tombstone_batches(checkpoint: Checkpoint | None, newest: pa.Table, store: ObjectStore) -> Iterator[pa.Table]:
@@ -194,9 +196,7 @@ def tombstone_batches(checkpoint: Checkpoint | None, newest: pa.Table, store: Ob
 
 
 def _removes(newest: pa.Table) -> pa.Table:
-    import pyarrow.compute as pc
-
-    return newest.filter(pc.invert(newest["is_add"])).select(REMOVE_SCHEMA.names)
+    return select_rows(newest, ~flags_of(newest["is_add"])).select(REMOVE_SCHEMA.names)
 
 
 def _pieces(table: pa.Table) -> Iterator[pa.Table]:

@@ -25,7 +25,7 @@ from slackwater.errors import (
     VersionNotFound,
 )
 from slackwater.log.files.commits import ParsedCommit
-from slackwater.log.files.file_actions import ADD_SCHEMA, file_keys
+from slackwater.log.files.file_actions import ADD_SCHEMA, file_keys, total_size
 from slackwater.log.files.last_checkpoint import read_last_checkpoint
 from slackwater.log.files.segment import (
     CheckpointFiles,
@@ -434,9 +434,7 @@ class LogSnapshot:
             return
         checksum = self.checksum()
         if checksum is not None:
-            import pyarrow.compute as pc
-
-            size = pc.sum(files["size"], min_count=0).as_py() if has_sizes else None
+            size = total_size(files) if has_sizes else None
             found = contradiction(checksum, self.configuration, files.num_rows, size)
             if found is not None:
                 # CorruptCheckpoint causes a retry without the checkpoint: the commits alone may match the checksum.

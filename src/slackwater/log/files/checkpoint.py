@@ -12,11 +12,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
 
 from slackwater.errors import CorruptCheckpoint, CorruptLog, ObjectNotFound
 from slackwater.log.files.file_actions import ADD_SCHEMA, REMOVE_SCHEMA, file_actions, select_rows
-from slackwater.log.files.plain_arrays import empty_table, flags_of
+from slackwater.log.files.plain_arrays import empty_table, is_valid
 from slackwater.log.files.segment import CheckpointFiles
 from slackwater.protocol.actions.actions import parse_actions
 from slackwater.protocol.actions.file_names import LOG
@@ -235,7 +236,7 @@ def _small_parquet_actions(
             for group in _groups_with(file, groups, name):
                 column = _read_group(store, file, path, group, [name])[name].combine_chunks()
                 try:
-                    nodes = [_plain(node) for node in column.drop_null().to_pylist()]
+                    nodes = [_plain(column[int(row)].as_py()) for row in np.flatnonzero(is_valid(column))]
                 except _UNREADABLE as error:
                     raise _damaged(store, path, f"is damaged in {name}", error) from error
                 # Some writers write a struct of nulls for an absent action.
@@ -338,7 +339,7 @@ def _unnested(chunk: pa.StructArray, action: str, columns: Sequence[str]) -> pa.
     # Parquet does not enforce UTF-8. Validate here, because a later failure would not name the file.
     for array in (present["path"], *arrays.values()):
         array.validate(full=True)
-    keep = flags_of(chunk.is_valid()) & flags_of(present["path"].is_valid())
+    keep = is_valid(chunk) & is_valid(present["path"])
     return select_rows(pa.table(arrays), keep)
 
 

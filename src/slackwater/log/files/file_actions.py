@@ -183,7 +183,7 @@ def newest_per_file(actions: pa.Table) -> pa.Table:
     """
     if actions.num_rows < 2:
         return actions
-    if actions.num_rows <= _FEW_VALUES:
+    if actions.num_rows <= FEW_ROWS:
         newest = {key: row for row, key in enumerate(file_keys(actions).to_pylist())}
         if len(newest) == actions.num_rows:
             return actions
@@ -192,7 +192,7 @@ def newest_per_file(actions: pa.Table) -> pa.Table:
         return select_rows(actions, keep).combine_chunks()
     indexed = pa.table({"key": file_keys(actions), "row": np.arange(actions.num_rows)})
     # For few actions, starting threads costs more time than it saves.
-    grouped = indexed.group_by("key", use_threads=actions.num_rows > _FEW_ROWS)
+    grouped = indexed.group_by("key", use_threads=actions.num_rows > _ROWS_FOR_THREADS)
     rows = grouped.aggregate([("row", "max")])["row_max"].to_numpy()
     if len(rows) == actions.num_rows:
         return actions
@@ -204,6 +204,9 @@ def not_among(files: pa.Table, newer: pa.Table) -> npt.NDArray[np.bool_]:
     keep = np.ones(files.num_rows, dtype=bool)
     if not newer.num_rows or not files.num_rows:
         return keep
+    if files.num_rows + newer.num_rows <= FEW_ROWS:
+        keys = set(file_keys(newer).to_pylist())
+        return np.array([key not in keys for key in file_keys(files).to_pylist()])
     import pyarrow.compute as pc
 
     paths = canonical_paths(files["path"])
@@ -229,12 +232,17 @@ def select_rows(table: pa.Table, keep: npt.NDArray[np.bool_]) -> pa.Table:
 
 # For a few values, the import of pandas by `pyarrow.array` takes longer than all conversions.
 _FEW_VALUES = 50
+FEW_ROWS = 1_000
+"""Up to this many rows, Python compares keys in less time than the import of `pyarrow.compute` takes."""
+
 _MOST_SLICES = 200
-_FEW_ROWS = 10_000
+_ROWS_FOR_THREADS = 10_000
 
 
 def total_size(files: pa.Table) -> int:
     """Return the total size of `files` in bytes. Files without a size add nothing."""
+    if files.num_rows <= FEW_ROWS:
+        return sum(size or 0 for size in files["size"].to_pylist())
     import pyarrow.compute as pc
 
     return int(pc.sum(files["size"], min_count=0).as_py() or 0)

@@ -1,7 +1,7 @@
-"""Arrow arrays of a few JSON values, of flags and of row numbers, built from buffers.
+"""Arrow arrays of a few JSON values, of flags and of row numbers, built from buffers and read from them.
 
-`pyarrow.array` and conversions to NumPy import pandas if it is installed. The import takes longer than the rest of a
-read of a small log.
+`pyarrow.array` and conversions to NumPy import pandas if it is installed, and methods such as `cast`, `filter` and
+`is_valid` import `pyarrow.compute`. Each import takes longer than the rest of a read of a small log.
 """
 
 from __future__ import annotations
@@ -55,19 +55,32 @@ def text_array(values: Sequence[str | None]) -> pa.StringArray:
 def flags_of(array: pa.BooleanArray | pa.ChunkedArray) -> npt.NDArray[np.bool_]:
     """Return the values of an array that has no nulls. `numpy.asarray` of an Arrow array imports pandas, too."""
     chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
-    bytes_of = [chunk.cast(pa.uint8()) for chunk in chunks if len(chunk)]
-    parts = [np.frombuffer(each.buffers()[1], np.bool_, len(each), each.offset) for each in bytes_of]
+    parts = [_unpacked(chunk.buffers()[1], chunk) for chunk in chunks if len(chunk)]
     return np.concatenate(parts) if parts else np.zeros(0, np.bool_)
+
+
+def is_valid(array: pa.Array) -> npt.NDArray[np.bool_]:
+    """Return a flag for each value of `array`: False for null."""
+    return np.ones(len(array), np.bool_) if not array.null_count else _unpacked(array.buffers()[0], array)
 
 
 def flag_array(flags: npt.NDArray[np.bool_]) -> pa.BooleanArray:
     """Return the array of `flags`."""
-    return pa.Array.from_buffers(pa.uint8(), len(flags), [None, pa.py_buffer(flags.tobytes())]).cast(pa.bool_())
+    bits = np.packbits(flags, bitorder="little")
+    return pa.Array.from_buffers(pa.bool_(), len(flags), [None, pa.py_buffer(bits.tobytes())])
 
 
 def row_array(rows: npt.NDArray[np.intp]) -> pa.Int64Array:
     """Return the array of row numbers."""
     return pa.Array.from_buffers(pa.int64(), len(rows), [None, pa.py_buffer(rows.astype(np.int64).tobytes())])
+
+
+def _unpacked(bits: pa.Buffer, array: pa.Array) -> npt.NDArray[np.bool_]:
+    """Return the part of `bits` that belongs to `array`, which can be a slice."""
+    first, offset = divmod(array.offset, 8)
+    end = offset + len(array)
+    found = np.unpackbits(np.frombuffer(bits, np.uint8)[first:], count=end, bitorder="little")
+    return found[offset:].view(np.bool_)
 
 
 def _strings(values: Sequence[str | None]) -> pa.Array:
