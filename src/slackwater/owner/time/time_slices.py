@@ -117,10 +117,7 @@ class TimeSlices:
     def _latest(self, connection: Connection) -> Cut:
         now = SharedTime.of(connection, self._clock)
         rows = connection.execute(_KNOWN)
-        known = [
-            replace(self._version(row, row.ratified_version, row.ratified_ms), change_version=row.ratified_change)
-            for row in rows
-        ]
+        known = [self._version(row, row.ratified_version, row.ratified_ms, row.ratified_change) for row in rows]
         return Cut(now.now_ms, known)
 
     def _served(self, connection: Connection, timestamp_ms: int) -> int:
@@ -200,9 +197,18 @@ class TimeSlices:
             by_name[row.name] = replace(self._version(row, None, None), is_released=True)
         return [by_name[name] for name in sorted(by_name)] if in_order else found
 
-    def _version(self, row: Any, version: int | None, timestamp_ms: int | None) -> TableVersion:
-        known_from = int(row.purged_version) + 1
-        return TableVersion(row.table_id, row.name, self._places.url(row.location), version, timestamp_ms, known_from)
+    def _version(
+        self, row: Any, version: int | None, timestamp_ms: int | None, change_version: int | None = None
+    ) -> TableVersion:
+        return TableVersion(
+            row.table_id,
+            row.name,
+            self._places.url(row.location),
+            version,
+            timestamp_ms,
+            int(row.purged_version) + 1,
+            change_version=change_version,
+        )
 
 
 def _under_way(connection: Connection, timestamp_ms: int) -> _InFlight:
