@@ -116,7 +116,7 @@ class TimeSlices:
 
     def _latest(self, connection: Connection) -> Cut:
         now = SharedTime.of(connection, self._clock)
-        rows = connection.execute(_KNOWN)
+        rows = connection.execute(_KNOWN).all()
         known = [self._version(row, row.ratified_version, row.ratified_ms, row.ratified_change) for row in rows]
         return Cut(now.now_ms, known)
 
@@ -179,7 +179,7 @@ class TimeSlices:
     def _of_past(self, connection: Connection, timestamp_ms: int) -> Cut:
         older = {row.table_id: row.version for row in connection.execute(_UP_TO, {"at_ms": timestamp_ms})}
         found = []
-        for row in connection.execute(_KNOWN):
+        for row in connection.execute(_KNOWN).all():
             if row.ratified_ms <= timestamp_ms:
                 found.append(self._version(row, row.ratified_version, row.ratified_ms))
             else:
