@@ -19,7 +19,7 @@ from slackwater import DeltaTable, errors
 from slackwater.log.table import Table
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.jvm import file_index
-from slackwater.spark.read import table_scan
+from slackwater.spark.read import deferred_files, table_scan
 from slackwater.spark.read.deferred_files import DeferredFiles, DeferredVectorFiles
 from slackwater.spark.read.load import load
 from slackwater.spark.writer.save import save
@@ -249,6 +249,40 @@ def test_vectors_are_loaded_for_the_files_of_a_query(
     assert loaded == [1]
     assert frame.count() == 12_000 - 110
     assert frame.where("p = 11").count() == 1000
+
+
+def test_vectors_of_a_view_are_loaded_once(spark: SparkSession, deleted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[int] = []
+    original = deferred_files.load_deletion_vectors
+
+    def counted(store: Any, vectors: Any, outside: bool) -> Any:
+        loaded.append(len(vectors))
+        return original(store, vectors, outside)
+
+    monkeypatch.setattr(deferred_files, "load_deletion_vectors", counted)
+
+    def remaining(p: int) -> int:
+        load(spark, deleted).createOrReplaceTempView("deleted_of_test")
+        query = f"SELECT count(*) FROM (SELECT p, id + 1 AS n FROM deleted_of_test) WHERE p = {p}"
+        return int(spark.sql(query).collect()[0][0])
+
+    assert [remaining(p) for p in (3, 4, 11)] == [990, 990, 1000]
+    assert loaded == [11]
+    # After another listing, the numbers of the files are others.
+    recent = deferred_files._recent._found
+    for key in [each for each in recent if each.endswith("listed")]:
+        del recent[key]
+    for number, file in enumerate(sorted(Path(deleted).glob("p=*/*.parquet"))):
+        os.utime(file, (1_700_000_000 + number, 1_700_000_000 + number))
+    assert [remaining(p) for p in (5, 6, 11)] == [990, 990, 1000]
+    assert loaded == [11, 11]
+    DeltaTable.forPath(spark, deleted).delete("id = 5000")
+    assert [remaining(p) for p in (5, 6)] == [989, 990]
+    assert loaded == [11, 11, 11]
+    monkeypatch.setattr(deferred_files, "_MOST_WORDS_BYTES", 0)
+    recent.clear()
+    assert [remaining(p) for p in (5, 6)] == [989, 990]
+    assert loaded == [11] * 5
 
 
 @pytest.mark.long

@@ -45,7 +45,7 @@ from slackwater.storage.existence import metas_of
 
 _NUMBER = "__slackwater_number"
 _SHIFT, _MASK = 21, (1 << 32) - 1
-_MOST_RESULTS, _MOST_FILES = 8, 200_000
+_MOST_RESULTS, _MOST_FILES, _MOST_WORDS_BYTES = 8, 200_000, 24 << 20
 # A guess, to choose the size of chunks.
 _LEAST_BYTES_OF_A_ROW = 8
 
@@ -102,6 +102,12 @@ class _RecentResults:
 
 
 _recent = _RecentResults()
+
+
+class _ListedFiles(dict[str, KnownFile]):
+    """The listed files by path, and their deleted rows by the numbers made from this listing."""
+
+    words: pa.Table | None = None
 
 
 @dataclass(frozen=True)
@@ -225,12 +231,17 @@ class DeferredVectorFiles(DeferredFiles):
 
     def words(self) -> pa.Table:
         """Return the deleted rows in the form of `words_table`, by number of the file."""
-        files = self._files
-        listed = map(self._listed_by_path.__getitem__, files["path"].to_pylist())
-        numbers = [_number(file.size_bytes, file.modified_ms) for file in listed]
+        files, listed = self._files, self._listed_by_path
+        if listed.words is not None:
+            return listed.words
+        found = (listed[path] for path in files["path"].to_pylist())
+        numbers = [_number(file.size_bytes, file.modified_ms) for file in found]
         store, outside = self.scan.snapshot.store, self.scan.follows_outside
         bitmaps = load_deletion_vectors(store, files["deletionVector"].to_pylist(), outside)
-        return words_table(zip(numbers, bitmaps, strict=True), self.chunk_size)
+        words = words_table(zip(numbers, bitmaps, strict=True), self.chunk_size)
+        if words.nbytes <= _MOST_WORDS_BYTES:
+            listed.words = words
+        return words
 
     @cached_property
     def chunk_size(self) -> ChunkSize:
@@ -241,13 +252,13 @@ class DeferredVectorFiles(DeferredFiles):
         return ChunkSize.fitting(deleted, np.maximum(deleted, rows))
 
     @property
-    def _listed_by_path(self) -> Mapping[str, KnownFile]:
+    def _listed_by_path(self) -> _ListedFiles:
         with self._lock:
-            found: Mapping[str, KnownFile] = _recent.get(f"{self.identity} listed", self._list_once)
+            found: _ListedFiles = _recent.get(f"{self.identity} listed", self._list_once)
             return found
 
-    def _list_once(self) -> Mapping[str, KnownFile]:
-        found: dict[str, KnownFile] = {}
+    def _list_once(self) -> _ListedFiles:
+        found = _ListedFiles()
         taken: set[int] = set()
         # The time to try next for files of one size and time, because copies of a table have the same time.
         next_ms: dict[tuple[int, int], int] = {}
