@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 import slackwater
 from slackwater import DeltaTable, errors
 from slackwater.log.table import Table
+from slackwater.scan.deletion_vectors import load_deletion_vectors
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.jvm import file_index
 from slackwater.spark.read import deferred_files, table_scan
@@ -253,13 +254,12 @@ def test_vectors_are_loaded_for_the_files_of_a_query(
 
 def test_vectors_of_a_view_are_loaded_once(spark: SparkSession, deleted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded: list[int] = []
-    original = deferred_files.load_deletion_vectors
 
     def counted(store: Any, vectors: Any, outside: bool) -> Any:
         loaded.append(len(vectors))
-        return original(store, vectors, outside)
+        return load_deletion_vectors(store, vectors, outside)
 
-    monkeypatch.setattr(deferred_files, "load_deletion_vectors", counted)
+    monkeypatch.setattr("slackwater.spark.read.deferred_files.load_deletion_vectors", counted)
 
     def remaining(p: int) -> int:
         load(spark, deleted).createOrReplaceTempView("deleted_of_test")
