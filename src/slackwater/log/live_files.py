@@ -16,8 +16,16 @@ import pyarrow as pa
 
 from slackwater.errors import CorruptCheckpoint
 from slackwater.log.files.checkpoint import Checkpoint
-from slackwater.log.files.file_actions import ADD_SCHEMA, FEW_ROWS, REMOVE_SCHEMA, file_keys, not_among, select_rows
-from slackwater.log.files.plain_arrays import empty_table, flags_of
+from slackwater.log.files.file_actions import (
+    ADD_SCHEMA,
+    FEW_ROWS,
+    REMOVE_SCHEMA,
+    actions_of_kind,
+    file_keys,
+    not_among,
+    select_rows,
+)
+from slackwater.log.files.plain_arrays import empty_table
 from slackwater.storage.store import ObjectStore
 
 _KEY = ("path", "deletionVector")
@@ -151,8 +159,7 @@ class LiveFiles:
                 self._keep = not_among(base, self._newest)
             base = select_rows(base, self._keep)
         base = base.select([c for c in dict.fromkeys(c.split(".")[0] for c in columns) if c in base.column_names])
-        wanted = self._newest.select([c for c in dict.fromkeys(columns) if c in ADD_SCHEMA.names])
-        added = select_rows(wanted, flags_of(self._newest["is_add"]))
+        added = actions_of_kind(self._newest, "add", [c for c in dict.fromkeys(columns) if c in ADD_SCHEMA.names])
         if not added.num_rows:
             return base
         return pa.concat_tables([base, added], promote_options="default") if base.num_rows else added
@@ -160,7 +167,7 @@ class LiveFiles:
 
 def live_tombstones(checkpoint: Checkpoint | None, newest: pa.Table, store: ObjectStore) -> pa.Table:
     """Return the retained tombstones in REMOVE_SCHEMA. Raises CorruptCheckpoint."""
-    removed = _removes(newest)
+    removed = actions_of_kind(newest, "remove", REMOVE_SCHEMA.names)
     if checkpoint is None:
         return removed
     base = checkpoint.read(store, "remove", REMOVE_SCHEMA.names).select(REMOVE_SCHEMA.names)
@@ -185,18 +192,14 @@ def live_batches(
     read = list(dict.fromkeys([*columns, *_KEY]))
     for piece in checkpoint.batches(store, "add", read, spares) if checkpoint is not None else ():
         yield select_rows(piece, not_among(piece, newest))
-    yield from _pieces(select_rows(newest, flags_of(newest["is_add"])).select(ADD_SCHEMA.names))
+    yield from _pieces(actions_of_kind(newest, "add", ADD_SCHEMA.names))
 
 
 def tombstone_batches(checkpoint: Checkpoint | None, newest: pa.Table, store: ObjectStore) -> Iterator[pa.Table]:
     """Yield the tombstones in chunks of REMOVE_SCHEMA, tombstones of the checkpoint first; see `live_batches`."""
     for piece in checkpoint.batches(store, "remove", REMOVE_SCHEMA.names) if checkpoint is not None else ():
         yield select_rows(piece.select(REMOVE_SCHEMA.names), not_among(piece, newest))
-    yield from _pieces(_removes(newest))
-
-
-def _removes(newest: pa.Table) -> pa.Table:
-    return select_rows(newest, ~flags_of(newest["is_add"])).select(REMOVE_SCHEMA.names)
+    yield from _pieces(actions_of_kind(newest, "remove", REMOVE_SCHEMA.names))
 
 
 def _pieces(table: pa.Table) -> Iterator[pa.Table]:

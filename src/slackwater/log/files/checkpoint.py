@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.errors import CorruptCheckpoint, CorruptLog, ObjectNotFound
-from slackwater.log.files.file_actions import ADD_SCHEMA, REMOVE_SCHEMA, file_actions, select_rows
+from slackwater.log.files.file_actions import ADD_SCHEMA, REMOVE_SCHEMA, actions_of_kind, file_actions, select_rows
 from slackwater.log.files.plain_arrays import empty_table, is_valid
 from slackwater.log.files.segment import CheckpointFiles
 from slackwater.protocol.actions.actions import parse_actions
@@ -71,10 +71,7 @@ class Checkpoint:
         for path in self.files:
             yield from _read_parquet_actions(store, path, action, columns, spares, self.sizes.get(path))
         if self.inline is not None:
-            import pyarrow.compute as pc
-
-            rows = self.inline.filter(pc.equal(self.inline["is_add"], action == "add"))
-            yield rows.select([c for c in columns if c in _SCHEMAS[action].names])
+            yield actions_of_kind(self.inline, action, [c for c in columns if c in _SCHEMAS[action].names])
 
 
 _BATCH_ROWS = 131_072

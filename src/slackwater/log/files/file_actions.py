@@ -218,6 +218,12 @@ def not_among(files: pa.Table, newer: pa.Table) -> npt.NDArray[np.bool_]:
     return keep
 
 
+def actions_of_kind(actions: pa.Table, action: str, columns: Sequence[str]) -> pa.Table:
+    """Return `columns` of the `add` or the `remove` actions of `actions`."""
+    is_add = flags_of(actions["is_add"])
+    return select_rows(actions.select(list(columns)), is_add if action == "add" else ~is_add)
+
+
 def select_rows(table: pa.Table, keep: npt.NDArray[np.bool_]) -> pa.Table:
     """Return the rows of `table` marked in `keep`, without copying if only a few rows are dropped."""
     gone = np.flatnonzero(~keep)

@@ -24,6 +24,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
 from slackwater.errors import DataFileNotFound
+from slackwater.log.files.file_actions import total_size
 from slackwater.predicate.predicate import And, Constant, IsNull, Not, Predicate, Unprunable, with_columns
 from slackwater.protocol.actions.partition_values import parse_partition_column
 from slackwater.protocol.actions.paths import is_absolute
@@ -130,7 +131,7 @@ class DeferredFiles:
 
     @property
     def size_bytes(self) -> int:
-        return int(pc.sum(self._files["size"]).as_py() or 0)
+        return total_size(self._files)
 
     @property
     def held_bytes(self) -> int:
