@@ -42,10 +42,28 @@ def test_the_hint_never_moves_backwards() -> None:
     assert read_last_checkpoint(log.store) == LastCheckpoint(9)
 
 
-@pytest.mark.parametrize("stray", ["00000000000000000009.json", "00000000000000000011.checkpoint.parquet"])
-def test_a_hint_at_a_newer_version_without_a_checkpoint_is_replaced(stray: str) -> None:
+def test_all_parts_of_a_checkpoint_keep_the_hint() -> None:
     log = TableLog().create()
-    log.put(stray, b"")
+    for part in (1, 2):
+        log.put(f"00000000000000000009.checkpoint.{part:010d}.0000000002.parquet", b"")
+    log.hint(9)
+    assert not write_last_checkpoint(log.store, _info(7))
+    assert read_last_checkpoint(log.store) == LastCheckpoint(9)
+
+
+@pytest.mark.parametrize(
+    "stray",
+    [
+        ["00000000000000000009.json"],
+        ["00000000000000000011.checkpoint.parquet"],
+        ["00000000000000000009.checkpoint.0000000001.0000000002.parquet"],
+        [f"00000000000000000009.checkpoint.{part:010d}.000000000{part + 1}.parquet" for part in (1, 2)],
+    ],
+)
+def test_a_hint_at_a_newer_version_without_a_checkpoint_is_replaced(stray: list[str]) -> None:
+    log = TableLog().create()
+    for name in stray:
+        log.put(name, b"")
     log.hint(9)
     assert write_last_checkpoint(log.store, _info(7))
     assert read_last_checkpoint(log.store) == LastCheckpoint(7)

@@ -6,6 +6,7 @@ Source: delta-protocol.md "Last Checkpoint File", "Last Checkpoint File Schema",
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from dataclasses import dataclass
 
 import orjson
@@ -95,12 +96,18 @@ def write_last_checkpoint(store: ObjectStore, info: CheckpointInfo) -> bool:
 
 
 def has_checkpoint(store: ObjectStore, version: int) -> bool:
-    """Return whether the log has a file of a checkpoint of `version`. Raises StorageError."""
+    """Return whether the log has a complete checkpoint of `version`: one file, or all parts. Raises StorageError."""
     prefix = version_prefix(version)
+    parts: dict[int | None, set[int]] = defaultdict(set)
     for meta in store.list_from(LOG, f"{LOG}/{prefix}"):
         file = parse_log_file(meta.path.removeprefix(f"{LOG}/"))
         if file is not None and file.version > version:
             return False
-        if file is not None and file.version == version and file.kind in _CHECKPOINT_KINDS:
+        if file is None or file.version != version or file.kind not in _CHECKPOINT_KINDS:
+            continue
+        if file.part is None:
+            return True
+        parts[file.num_parts].add(file.part)
+        if len(parts[file.num_parts]) == file.num_parts:
             return True
     return False
