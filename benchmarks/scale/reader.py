@@ -1,7 +1,8 @@
 """The process that reads a table: `reader.py ENGINE SETTINGS TABLE FILES` prints a JSON object of its measurements.
 
 It runs in the Python of the engine, and needs nothing of this project for a rival. Each query runs twice with different
-constants, the second time is reported. Peaks of memory are those of the whole process, after the selective queries.
+constants, the second time is reported. `Spark: same file` is the bound of a SELECT: Spark's own query of a single data
+file. Peaks of memory are those of the whole process, after the selective queries.
 """
 
 from __future__ import annotations
@@ -40,10 +41,16 @@ def main(engine: str, settings: dict[str, str], table: str, files: int) -> dict[
         one = (files // 2 + run) * ROWS
         return spark.sql(f"SELECT max(id) FROM delta.`{table}` WHERE id = {one}").collect()[0][0]
 
+    file = next(Path(table).glob("day=*/*.parquet"))
+
+    def select_file(run: int) -> Any:
+        return spark.sql(f"SELECT max(id) FROM parquet.`{file}` WHERE id >= {-run}").collect()[0][0]
+
     queries: dict[str, Callable[[int], Any]] = {
         "load": lambda _: load(),
         "where, one day": lambda run: load().where(f"day = DATE '2020-01-0{run + 1}'").count(),
         "SELECT, one file": select,
+        "Spark: same file": select_file,
         "view, one day": lambda run: _view(spark, load(), run),
         "limit 10": lambda run: len(load().limit(10 - run).collect()),
     }
