@@ -24,7 +24,7 @@ from slackwater.errors import (
     StorageError,
     TransactionEnded,
 )
-from slackwater.lake import heartbeat, transaction_table
+from slackwater.lake import transaction_resources, transaction_table
 from slackwater.lake.lake import LogLake
 from slackwater.lake.transaction import LogTransaction
 from slackwater.log.table import UncommittedVersions
@@ -86,7 +86,7 @@ def heart(monkeypatch: pytest.MonkeyPatch) -> threading.Lock:
         with held:
             keep_alive(owner, txn_id)
 
-    monkeypatch.setattr(heartbeat, "_KEEP_ALIVE_S", 0.001)
+    monkeypatch.setattr(transaction_resources, "_KEEP_ALIVE_S", 0.001)
     monkeypatch.setattr(EmbeddedOwner, "keep_alive", one_at_a_time)
     return held
 

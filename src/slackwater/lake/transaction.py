@@ -28,26 +28,22 @@ from slackwater.html.element import Markup
 from slackwater.lake.html_repr import State, TableUse, TransactionState, transaction_card
 from slackwater.lake.read_view import LakeReadView
 from slackwater.lake.tables import LakeTables
+from slackwater.lake.transaction_locks import SHARED, TransactionLocks
 from slackwater.lake.transaction_resources import TransactionResources, undeleted_files_message
 from slackwater.lake.transaction_table import TransactionTableState, table_writes
 from slackwater.lake.two_phase_commit import commit_joined
 from slackwater.owner.api.timestamp_range import TimestampRange, at_ms, cut_off, precision_named
 from slackwater.owner.api.transactions import (
-    WHOLE,
-    Item,
-    LockRequest,
     TimeRequest,
     TransactionConflict,
     TransactionRequest,
     TransactionResponse,
 )
 from slackwater.predicate.predicate import Predicate
-from slackwater.predicate.sql import parse_predicate
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.committers.ambient_transaction import enter, leave
 from slackwater.transaction.conflicts.commit_loop import MAX_ATTEMPTS, pause
-from slackwater.transaction.conflicts.granule_reads import granules_where
 from slackwater.transaction.conflicts.isolation import IsolationLevel
 from slackwater.transaction.observability.commit_metrics import count
 from slackwater.transaction.observability.tracing import TRANSACTION, observed, report_rollback
@@ -61,7 +57,6 @@ OPTIMISTIC, LOCKING = "optimistic", "locking"
 LOCK_TIMEOUT_S = 60.0
 """Default limit in seconds for the wait for a lock."""
 
-_SHARED, _EXCLUSIVE, _GRANULES = "shared", "exclusive", "granules"
 _log = logging.getLogger(__name__)
 _ISOLATION = {SERIALIZABLE: IsolationLevel.SERIALIZABLE, SNAPSHOT: IsolationLevel.SNAPSHOT_ISOLATION}
 
@@ -88,7 +83,6 @@ class LogTransaction:
         if not lock_timeout_s >= 0:
             raise InvalidArgument(f"lock_timeout_s is a number of seconds from 0, found {lock_timeout_s!r}")
         self._lakes = LakeReadView([lake, *others])
-        self._lock_timeout_s = lock_timeout_s
         # The coordinator if the transaction has several owners.
         self._owner = lake.owner
         self._clock = lake.clock
@@ -98,7 +92,7 @@ class LogTransaction:
         self._range = self._lakes.range
         self._held = TransactionResources(self._txn_id, self._owner)
         self._tables = self._held.tables
-        self._locked: dict[str, str] = {}
+        self._locks = TransactionLocks(self._lakes, self._held, self._seniority_ms, lock_timeout_s)
         self._declared = {name: self._lakes.of(name) for name in writes or ()}
         self._ahead_ms = 0
         self._is_open = True
@@ -121,11 +115,13 @@ class LogTransaction:
         state: State = "open" if self._is_open else "unknown" if self._may_have_landed else "rolled back"
         made = self.versions
         tables = [
-            TableUse(name, each.base.version, each.all_reads, each.is_written, self._locked.get(name), made.get(name))
+            TableUse(
+                name, each.base.version, each.all_reads, each.is_written, self._locks.by_table.get(name), made.get(name)
+            )
             for name, each in self._tables.items()
         ]
         # Tables locked but not yet read or written.
-        locked = [name for name in self._locked if name not in self._tables]
+        locked = [name for name in self._locks.by_table if name not in self._tables]
         return TransactionState(
             type(self).__name__,
             self._txn_id,
@@ -243,17 +239,15 @@ class LogTransaction:
         1
         """
         self._require_open()
-        used = sorted(name for name in set(names) & self._tables.keys() if name not in self._locked)
+        used = sorted(name for name in set(names) & self._tables.keys() if name not in self._locks.by_table)
         if used:
             raise InvalidArgument(
                 f"the transaction already read or wrote {used[0]}. Lock it before the first read or write"
             )
         if where is None:
-            self._lock_tables(names, exclusive)
-            return
-        self._lock({name: self._granules(name, where) for name in names}, exclusive)
-        for name in names:
-            self._locked.setdefault(name, _GRANULES)
+            self._locks.lock_tables(names, exclusive)
+        else:
+            self._locks.lock_partitions(names, where, exclusive)
 
     def current_timestamp(self, precision: int | str = 3) -> dt.datetime:
         """Return the current time in UTC, cut off at `precision`.
@@ -383,8 +377,8 @@ class LogTransaction:
         1
         """
         self._require_open()
-        if self._control == LOCKING and name not in self._locked:
-            self._lock_tables([name], exclusive=name in self._declared)
+        if self._control == LOCKING and name not in self._locks.by_table:
+            self._locks.lock_tables([name], exclusive=name in self._declared)
         return self._table(name)
 
     def writing(self, name: str) -> TransactionTableState:
@@ -395,15 +389,15 @@ class LogTransaction:
         False
         """
         self._require_open()
-        if self._control == LOCKING and self._locked.get(name, _SHARED) == _SHARED:
-            self._lock_tables([name], exclusive=True)
+        if self._control == LOCKING and self._locks.by_table.get(name, SHARED) == SHARED:
+            self._locks.lock_tables([name], exclusive=True)
         return self._table(name)
 
     def _table(self, name: str) -> TransactionTableState:
         if name not in self._tables:
             place = self._lakes.of(name)
             # The lock prevents newer versions, so the latest version is the visible one.
-            is_latest = self._control == LOCKING and name in self._locked
+            is_latest = self._control == LOCKING and name in self._locks.by_table
             base = place.snapshot(None if is_latest else place.version)
             self._bound_by(base)
             self._tables[name] = TransactionTableState(name, place.owned, base, self._clock, self)
@@ -438,40 +432,6 @@ class LogTransaction:
 
     def _zone(self, zone: str | None) -> str:
         return self.time_zone if zone is None else zone
-
-    # Locks.
-
-    def _lock_tables(self, names: Sequence[str], exclusive: bool) -> None:
-        self._lock(dict.fromkeys(names, (WHOLE,)), exclusive)
-        self._locked |= dict.fromkeys(names, _EXCLUSIVE if exclusive else _SHARED)
-
-    def _lock(self, granules: Mapping[str, Sequence[str]], exclusive: bool) -> None:
-        self._held.is_known_to_owner = True
-        items: dict[str, list[Item]] = {}
-        for name, wanted in granules.items():
-            owned = self._lakes.of(name).owned
-            items.setdefault(owned.owner.owner_id, []).extend(Item(owned.table_id, g) for g in wanted)
-        for owner_id in sorted(items):
-            owner = self._lakes.owners[owner_id]
-            self._held.lock_owners.setdefault(owner_id, owner)
-            owner.lock(LockRequest(self._txn_id, self._seniority_ms, items[owner_id], exclusive, self._lock_timeout_s))
-        self._held.keep_alive()
-        if not self._tables:
-            # Nothing was read yet, so the read view can move to the current state.
-            self._lakes.refresh()
-
-    def _granules(self, name: str, where: str | Predicate) -> Sequence[str]:
-        place = self._lakes.of(name)
-        snapshot = place.snapshot(place.version)
-        predicate = parse_predicate(where, snapshot.schema) if isinstance(where, str) else where
-        granules = granules_where(snapshot, predicate)
-        if WHOLE in granules:
-            raise InvalidArgument(
-                f"{name}: the condition must name values of a partition column "
-                f"({', '.join(snapshot.metadata.partition_columns) or 'the table has none'}), as in day = DATE "
-                f"'2026-11-21', found {where}"
-            )
-        return granules
 
     # The end.
 

@@ -10,13 +10,14 @@ import logging
 import os
 import threading
 import warnings
+from collections.abc import Callable
 from contextlib import suppress
 
-from slackwater.errors import SlackwaterError
-from slackwater.lake.heartbeat import Heartbeat
+from slackwater.errors import LockTimeout, SlackwaterError
 from slackwater.lake.transaction_table import TransactionTableState
 from slackwater.owner.api.commit_owner import CommitOwner
 
+_KEEP_ALIVE_S = 10.0
 _log = logging.getLogger(__name__)
 
 
@@ -102,6 +103,33 @@ class TransactionResources:
     def _say_alive(self) -> None:
         for owner in list(self.lock_owners.values()) or [self._owner]:
             owner.keep_alive(self.txn_id)
+
+
+class Heartbeat:
+    """A thread for periodic renewal of a transaction's lease, which protects its locks and reservations.
+
+    Source: docs/transactions.md (leased, as locks are).
+    """
+
+    def __init__(self, keep_alive: Callable[[], None]) -> None:
+        self.problem: LockTimeout | None = None
+        self._keep_alive = keep_alive
+        self._stopped = threading.Event()
+        threading.Thread(target=self._work, name="slackwater-transaction", daemon=True).start()
+
+    def stop(self) -> None:
+        """Stop the renewal."""
+        self._stopped.set()
+
+    def _work(self) -> None:
+        while not self._stopped.wait(_KEEP_ALIVE_S):
+            try:
+                self._keep_alive()
+            except LockTimeout as error:
+                self.problem = error
+                return
+            except SlackwaterError as error:
+                _log.warning("a transaction could not renew its lease: %s", error)
 
 
 def undeleted_files_message(files: list[str]) -> str:
