@@ -52,7 +52,7 @@ class Condition:
             subqueries_resolve(change.nothing(), given, what)
             return Condition(F.expr(given), Unprunable(given), condition_text(given), has_subquery=True)
         column = validate_expression(change.nothing(), given, what, boolean=True, deterministic=True)
-        return Condition(column, change.scan.predicate(given, change.alias), condition_text(given))
+        return Condition(column, change.scan.conditions.predicate(given, change.alias), condition_text(given))
 
     @property
     def is_steady(self) -> bool:

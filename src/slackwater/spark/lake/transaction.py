@@ -167,7 +167,7 @@ class TransactionTable(DeltaTable):
         frame = self._framed(scan.dataframe()).where(condition)
         # Resolve first, so that an invalid condition is not recorded as a read.
         _ = frame.schema
-        table.read(scan.predicate(condition))
+        table.read(scan.conditions.predicate(condition))
         return frame
 
     def alias(self, aliasName: str) -> DeltaTable:

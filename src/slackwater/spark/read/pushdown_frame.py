@@ -17,9 +17,12 @@ from pyspark.sql import functions as F
 
 from slackwater.predicate.predicate import And, Constant, Predicate, columns_of
 from slackwater.spark.conditions.column_trees import has_variables
+from slackwater.spark.conditions.scan_conditions import ScanConditions
 from slackwater.spark.read.metadata_column import HiddenMetadata, with_hidden_metadata
 from slackwater.spark.session.classic_connect import is_connect
 from slackwater.spark.session.frames import attribute_ids, plain_method, same_columns, same_plan, with_methods
+from slackwater.spark.session.settings import SESSION_ZONE, session_zone
+from slackwater.spark.session.temporary_settings import with_settings
 
 _WORD = re.compile(r"\w+")
 _LESSEN, _REPLANS = "_slackwater_lessen", "_slackwater_replans"
@@ -95,12 +98,9 @@ class ReplannableScan(Protocol):
         """Return the scan of the same rows with METADATA as the last column. Requires a hidden one."""
         ...
 
-    def predicate(self, condition: Any) -> Predicate:
-        """Return the predicate of `condition` for file pruning."""
-        ...
-
-    def predicate_of_text(self, text: str) -> Predicate:
-        """Return the predicate of SQL text for file pruning. The caller filters the rows again."""
+    @property
+    def conditions(self) -> ScanConditions:
+        """Return the conditions on the rows of the scan as predicates."""
         ...
 
 
@@ -111,6 +111,14 @@ class _Stage:
     frame: DataFrame
     method: str = ""
     asked: tuple[Any, ...] = ()
+    zone: str | None = None
+    """The time zone in which Spark read a condition, None if Spark reads it when the plan is executed."""
+
+    @staticmethod
+    def filtered(frame: DataFrame, condition: Any) -> _Stage:
+        spark = frame.sparkSession
+        zone = None if is_connect(spark) else session_zone(spark)
+        return _Stage(plain_method(frame, "filter")(condition), "filter", (condition,), zone)
 
 
 def narrowing_frame(scan: ReplannableScan) -> DataFrame:
@@ -129,14 +137,14 @@ def _deferred(scan: ReplannableScan, stages: tuple[_Stage, ...], predicate: Pred
     """Return the frame of the last stage. Its `where` narrows the files that the frame may read."""
 
     def narrow(condition: Any) -> DataFrame:
-        found = scan.predicate(condition)
+        found = scan.conditions.predicate(condition)
         both = And((predicate, found)) if columns_of(found) else predicate
         renewed = stages if both is predicate else _restaged(stages, scan.deferred_frame(both))
-        stage = _Stage(plain_method(renewed[-1].frame, "filter")(condition), "filter", (condition,))
+        stage = _Stage.filtered(renewed[-1].frame, condition)
         return _deferred(scan, (*renewed, stage), both)
 
     def lessen(condition: str) -> DataFrame:
-        found = scan.predicate_of_text(condition)
+        found = scan.conditions.predicate_of_text(condition)
         both = And((predicate, found))
         return _deferred(scan, (_Stage(scan.deferred_frame(both)),), both)
 
@@ -206,13 +214,13 @@ def _frame(scan: ReplannableScan, stages: tuple[_Stage, ...], predicate: Predica
     """Return the frame of the last stage. Its `where` replans the scan for all conditions so far."""
 
     def narrow(condition: Any) -> DataFrame:
-        found = scan.predicate(condition)
+        found = scan.conditions.predicate(condition)
         both = And((predicate, found))
         fewer = scan.files_for(both) if columns_of(found) else files
         may_be_less = (scan.by_arrow or scan.finds_files_later) and columns_of(found)
         is_less = fewer.num_rows != files.num_rows or may_be_less
         renewed = _planned_anew(scan, stages, fewer, both) if is_less else stages
-        stage = _Stage(plain_method(renewed[-1].frame, "filter")(condition), "filter", (condition,))
+        stage = _Stage.filtered(renewed[-1].frame, condition)
         return _frame(scan, (*renewed, stage), both, fewer)
 
     def project(*columns: Any) -> DataFrame:
@@ -226,7 +234,7 @@ def _frame(scan: ReplannableScan, stages: tuple[_Stage, ...], predicate: Predica
         return project(F.lit(1)).count()
 
     def lessen(condition: str) -> DataFrame:
-        both = And((predicate, scan.predicate_of_text(condition)))
+        both = And((predicate, scan.conditions.predicate_of_text(condition)))
         fewer = scan.files_for(both)
         if fewer.num_rows == files.num_rows and not (scan.by_arrow or scan.finds_files_later):
             return found
@@ -251,7 +259,11 @@ def _with_metadata(
 
     def reveal() -> DataFrame:
         more = scan.with_metadata()
-        first = more.deferred_frame(predicate) if more.defers_files else more.frame_of(more.files_for(predicate))
+        first = (
+            more.deferred_frame(predicate)
+            if more.defers_files
+            else more.frame_of(more.files_for(predicate), None, predicate)
+        )
         return _restaged(stages, first)[-1].frame
 
     return with_hidden_metadata(frame, reveal, scan.hidden_metadata)
@@ -298,7 +310,9 @@ def _restaged(stages: Sequence[_Stage], first: DataFrame) -> tuple[_Stage, ...]:
     """Return the stages over another frame of the table's rows."""
     renewed = [_Stage(same_columns(stages[0].frame, first))]
     for stage in stages[1:]:
-        derived = plain_method(renewed[-1].frame, stage.method)(*stage.asked)
+        zone = {} if stage.zone is None else {SESSION_ZONE: stage.zone}
+        with with_settings(first.sparkSession, zone):
+            derived = plain_method(renewed[-1].frame, stage.method)(*stage.asked)
         renewed.append(replace(stage, frame=same_plan(stage.frame, derived)))
     return tuple(renewed)
 

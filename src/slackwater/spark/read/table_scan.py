@@ -7,10 +7,9 @@ Source: delta-protocol.md "Reader Requirements for Column Mapping", "… for Del
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, reduce
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,7 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
 from slackwater.errors import InvalidArgument
-from slackwater.predicate.predicate import Constant, Predicate, Unprunable
+from slackwater.predicate.predicate import Constant, Predicate
 from slackwater.protocol.features.column_mapping import ID, NONE, physical_name, physical_schema
 from slackwater.protocol.features.data_format import validate_parquet
 from slackwater.protocol.properties.properties import (
@@ -27,8 +26,7 @@ from slackwater.protocol.properties.properties import (
 )
 from slackwater.protocol.schema.schema import VOID, StructField, StructType, as_nullable, nullable_type
 from slackwater.scan.snapshot import Snapshot
-from slackwater.spark.conditions.aliases import predicate_without_alias, under_alias
-from slackwater.spark.conditions.predicates import predicate_of
+from slackwater.spark.conditions.scan_conditions import ScanConditions
 from slackwater.spark.hadoop.store import HadoopStore
 from slackwater.spark.jvm.file_index import accepts_file_indexes
 from slackwater.spark.jvm.local_rows import accepts_later_rows
@@ -73,7 +71,6 @@ from slackwater.spark.read.row_sources import (
     transport_of_reads,
 )
 from slackwater.spark.session.classic_connect import is_connect
-from slackwater.spark.session.enabled_sessions import cached_in_statement
 from slackwater.spark.session.frames import empty_frame, frame_of_later_plan, with_known_schema
 from slackwater.spark.session.reader_options import Options
 from slackwater.spark.session.settings import session_zone
@@ -89,7 +86,7 @@ FEW_FILES = 256
 """Files of a table whose frames list their files when they are made."""
 _SMALL_LOG_BYTES = 1 << 20
 # Fields of a scan without influence on its files, and the snapshot, which has an identity of its own.
-_NOT_OF_FILES = ("spark", "snapshot", "needed")
+_NOT_OF_FILES = ("spark", "snapshot", "needed", "given_zone")
 
 
 @dataclass(frozen=True)
@@ -160,6 +157,8 @@ class TableScan:
     needed: frozenset[str] | None = None
     rows_wanted: int | None = None
     """The files of the scan are the first ones with this number of rows, None for all files."""
+    given_zone: str | None = None
+    """The time zone of the scan from which this one was derived, None for the session's."""
 
     def __post_init__(self) -> None:
         validate_parquet(self.snapshot.metadata, self.snapshot.store.root_url)
@@ -189,7 +188,8 @@ class TableScan:
 
     def with_metadata(self) -> TableScan:
         """Return the scan of the same rows with METADATA as the last column. Requires a hidden one."""
-        return replace(self, options=replace(self.options, metadata=True, row_tracking=self._has_row_tracking))
+        options = replace(self.options, metadata=True, row_tracking=self._has_row_tracking)
+        return replace(self, options=options, given_zone=self.zone)
 
     @cached_property
     def _has_row_tracking(self) -> bool:
@@ -210,7 +210,7 @@ class TableScan:
         """Return `deferred_frame` of the first files with `count` rows, None if the scan cannot choose them."""
         if type(self) is not TableScan or self._distributed:
             return None
-        return replace(self, rows_wanted=count).deferred_frame(Constant(True))
+        return replace(self, rows_wanted=count, given_zone=self.zone).deferred_frame(Constant(True))
 
     def frame_of(
         self, files: pa.Table, needed: frozenset[str] | None = None, predicate: Predicate | None = None
@@ -220,7 +220,7 @@ class TableScan:
         With `predicate`, rows of row groups without a possible match may be missing.
         """
         if needed is not None and needed != self.needed:
-            return replace(self, needed=needed).frame_of(files, None, predicate)
+            return replace(self, needed=needed, given_zone=self.zone).frame_of(files, None, predicate)
         test = self._row_group_test(predicate)
         parts = [self._part(part, test) for part in self._alike(files)]
         if not parts:
@@ -229,7 +229,24 @@ class TableScan:
             frame = reduce(DataFrame.unionAll, parts)
         # Set on the client, because Spark's reader makes columns nullable and a Connect plan cannot change them.
         is_strict = self.options.says_not_null and not self.by_arrow and is_connect(self.spark)
-        return with_known_schema(frame, self._strict_schema) if is_strict and self._has_not_null else frame
+        frame = with_known_schema(frame, self._strict_schema) if is_strict and self._has_not_null else frame
+        if predicate is None or not is_connect(self.spark) or not self.conditions.depends_on_zone(predicate):
+            return frame
+        return self._frame_in_zone(
+            predicate, lambda kept: self.frame_of(self.files_for(None)) if kept is None else frame
+        )
+
+    def _frame_in_zone(self, predicate: Predicate, make: Callable[[Predicate | None], DataFrame]) -> DataFrame:
+        """Return a frame of a Connect session, made when its plan is sent.
+
+        `make` gets None in place of `predicate` in another time zone, because Spark reads the condition only then.
+        """
+        schema = self._strict_schema if self.options.says_not_null else self.output_schema
+
+        def holds() -> bool:
+            return self.conditions.holds_now(predicate)
+
+        return frame_of_later_plan(self.spark, schema, lambda kept: make(predicate if kept else None), holds)
 
     @cached_property
     def defers_files(self) -> bool:
@@ -261,8 +278,7 @@ class TableScan:
         # Raises for an invalid option now, not in the first query.
         _ = self._distributed
         if is_connect(self.spark):
-            schema = self._strict_schema if self.options.says_not_null else self.output_schema
-            return frame_of_later_plan(self.spark, schema, lambda: self.frame_of(self.files_for(predicate)))
+            return self._frame_in_zone(predicate, lambda kept: self.frame_of(self.files_for(kept)))
         parts = [self._deferred_part(DeferredFiles, predicate)]
         if self._has_vectors:
             parts.append(self._deferred_part(DeferredVectorFiles, predicate))
@@ -387,7 +403,7 @@ class TableScan:
     @cached_property
     def zone(self) -> str:
         """The session's time zone, for partition values and literals without a zone."""
-        return session_zone(self.spark)
+        return self.given_zone or session_zone(self.spark)
 
     @cached_property
     def locations(self) -> DataLocations:
@@ -438,35 +454,10 @@ class TableScan:
         tracking = ["baseRowId", "defaultRowCommitVersion"] if self.options.row_tracking else []
         return ["path", "partitionValues", "deletionVector", "size", *tracking]
 
-    def predicate(self, condition: Any, alias: str | None = None) -> Predicate:
-        """Return the predicate of `condition`, a Column or SQL text, for file pruning.
-
-        The condition may use the table's `alias`.
-        """
-        if not is_connect(self.spark):
-            # As a Column, so that Spark's own parser reads the text with the session's settings.
-            condition = F.expr(condition) if isinstance(condition, str) else condition
-        elif not self.reads_standard_sql:
-            return Unprunable("the session reads SQL text in another way")
-        schema = self.snapshot.schema
-        if alias is None:
-            return predicate_of(condition, schema, self.zone)
-        return predicate_without_alias(predicate_of(condition, under_alias(schema, alias), self.zone), alias)
-
-    def predicate_of_text(self, text: str) -> Predicate:
-        """Return the result of `predicate` for SQL text. Parses text of standard SQL without a call to Spark."""
-        return predicate_of(text, self.snapshot.schema, self.zone) if self.reads_standard_sql else self.predicate(text)
-
     @cached_property
-    def reads_standard_sql(self) -> bool:
-        """Return whether quotes, backslashes and timestamps in SQL text have their default meaning in the session."""
-        return cached_in_statement(self.spark, "standard SQL", self._reads_standard_sql)
-
-    def _reads_standard_sql(self) -> bool:
-        conf = self.spark.conf
-        switches = ("spark.sql.ansi.doubleQuotedIdentifiers", "spark.sql.parser.escapedStringLiterals")
-        plain = all((conf.get(switch) or "false").lower() == "false" for switch in switches)
-        return plain and conf.get("spark.sql.timestampType") in (None, "TIMESTAMP_LTZ")
+    def conditions(self) -> ScanConditions:
+        """The conditions on the rows of this scan as predicates."""
+        return ScanConditions(self.spark, self.snapshot.schema, self.zone)
 
     def _part(
         self,

@@ -6,8 +6,8 @@ import copy
 import functools
 import re
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 ArrowFunction: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+_Key = TypeVar("_Key", bound=Hashable)
 
 _PATHS_ONE_BY_ONE = 16
 _PLAN = "_slackwater_plan"
@@ -127,10 +129,12 @@ def with_known_schema(frame: DataFrame, schema: StructType) -> DataFrame:
     return frame
 
 
-def frame_of_later_plan(spark: SparkSession, schema: StructType, make: Callable[[], DataFrame]) -> DataFrame:
-    """Return a frame of a Connect session with the rows of `make()`, called when the plan is first sent to the server.
+def frame_of_later_plan(
+    spark: SparkSession, schema: StructType, make: Callable[[_Key], DataFrame], key: Callable[[], _Key]
+) -> DataFrame:
+    """Return a frame of a Connect session with the rows of `make(key())`, called when the plan is sent to the server.
 
-    `schema` is the schema of the result of `make`.
+    `make` is called once for each key. `schema` is the schema of its results.
     """
     from pyspark.sql.connect.dataframe import DataFrame as ConnectDataFrame
     from pyspark.sql.connect.plan import LogicalPlan
@@ -138,16 +142,16 @@ def frame_of_later_plan(spark: SparkSession, schema: StructType, make: Callable[
     class LaterPlan(LogicalPlan):
         """The plan of a frame that is made later."""
 
-        @functools.cached_property
-        def _made(self) -> Any:
-            return make()._plan
-
         def plan(self, session: Any) -> Any:
-            relation = self._made.plan(session)
+            known = key()
+            if known not in made:
+                made[known] = make(known)._plan
+            relation = made[known].plan(session)
             # References to columns of the frame hold the id of this plan.
             relation.common.plan_id = self._create_proto_relation().common.plan_id
             return relation
 
+    made: dict[_Key, Any] = {}
     session: Any = spark
     return with_known_schema(ConnectDataFrame(LaterPlan(None), session), schema)
 

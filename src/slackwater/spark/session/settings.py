@@ -38,7 +38,8 @@ _OWN_CHECKS_RETENTION = "spark.slackwater.retentionDurationCheck.enabled"
 _VACUUMS_LITE = f"{DELTA}vacuum.lite.enabled"
 _LOGS_VACUUM = f"{DELTA}vacuum.logging.enabled"
 _CASE = "spark.sql.caseSensitive"
-_ZONE = "spark.sql.session.timeZone"
+SESSION_ZONE = "spark.sql.session.timeZone"
+"""The setting of a session's time zone."""
 _PARTITION_OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 _OPTIMIZE_MIN, _OPTIMIZE_MAX = f"{DELTA}optimize.minFileSize", f"{DELTA}optimize.maxFileSize"
 _AUTO_COMPACT = f"{DELTA}autoCompact.enabled"
@@ -239,7 +240,7 @@ class SessionSettings:
 
 def session_zone(spark: SparkSession) -> str:
     """Return the session's time zone, for times, partition values and literals without a zone."""
-    return cached_in_statement(spark, _ZONE, lambda: spark.conf.get(_ZONE)) or "UTC"
+    return cached_in_statement(spark, SESSION_ZONE, lambda: spark.conf.get(SESSION_ZONE)) or "UTC"
 
 
 def is_case_sensitive(spark: SparkSession) -> bool:

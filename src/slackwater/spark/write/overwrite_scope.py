@@ -75,7 +75,7 @@ def rows_where(spark: SparkSession, snapshot: Snapshot, condition: str, way: str
     with expressions_named(f"replaceWhere {condition!r}"):
         _validate(scan, condition)
         read = read_columns(condition, snapshot.schema)
-        predicate = scan.predicate(condition)
+        predicate = scan.conditions.predicate(condition)
     candidates = snapshot.files(predicate, ADD_SCHEMA.names, scan.zone)
     if not candidates.num_rows:
         return OverwriteScope(candidates, predicate)

@@ -378,7 +378,7 @@ def test_text_is_not_read_where_the_session_reads_it_in_another_way(
 ) -> None:
     spark.conf.set(switch, "true")
     try:
-        assert not TableScan(spark, target.scan.snapshot).reads_standard_sql
+        assert not TableScan(spark, target.scan.snapshot).conditions.reads_standard_sql
     finally:
         spark.conf.unset(switch)
-    assert TableScan(spark, target.scan.snapshot).reads_standard_sql
+    assert TableScan(spark, target.scan.snapshot).conditions.reads_standard_sql

@@ -156,7 +156,7 @@ class Merge:
             return matching if source.rows else Constant(False)
         if any(clause.condition is None for clause in others):
             return Constant(True)
-        return Or((matching, *(change.scan.predicate(clause.condition, change.alias) for clause in others)))
+        return Or((matching, *(change.scan.conditions.predicate(clause.condition, change.alias) for clause in others)))
 
     def _would_match(self, source: MergeSource, on: Column, snapshot: Snapshot, files: pa.Table) -> bool:
         """Return whether `files`, added by a concurrent transaction, have rows relevant to this MERGE."""

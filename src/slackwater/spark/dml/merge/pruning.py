@@ -133,7 +133,7 @@ class _Reading:
 
     def of_text(self, text: str) -> JoinConditions:
         """Return the parts of a condition in SQL text."""
-        if self._scan.reads_standard_sql and not has_variables(text):
+        if self._scan.conditions.reads_standard_sql and not has_variables(text):
             return _joined(self._text_part(part) for part in conjuncts(text))
         if is_connect(self._scan.spark):
             return JoinConditions(Constant(True), ())
