@@ -143,15 +143,12 @@ def frame_of_later_plan(
         """The plan of a frame that is made later."""
 
         def plan(self, session: Any) -> Any:
-            known = key()
-            if known not in made:
-                made[known] = make(known)._plan
-            relation = made[known].plan(session)
+            relation = made(key())._plan.plan(session)
             # References to columns of the frame hold the id of this plan.
             relation.common.plan_id = self._create_proto_relation().common.plan_id
             return relation
 
-    made: dict[_Key, Any] = {}
+    made: Callable[[_Key], Any] = functools.cache(make)
     session: Any = spark
     return with_known_schema(ConnectDataFrame(LaterPlan(None), session), schema)
 
