@@ -34,8 +34,9 @@ FILES = {
     GREATEST - 1: BitMap64([1]),
 }
 ROWS = 71_000
-# Rows of each file without deleted rows: as many as the first words of the others have.
-OTHER_ROWS = 1_000
+# The distance of the rows of each other file, over the same range.
+OTHER_STEP = 71
+OTHER_ROWS = ROWS // OTHER_STEP
 
 
 def explained(frame: DataFrame) -> str:
@@ -62,11 +63,11 @@ def test_each_row_is_looked_up_in_its_file(
     conf("spark.sql.ansi.enabled", ansi)
     others = [2, 3, 1_000, 1 << 31, GREATEST - 77, *range(10_000, 10_030)]
 
-    def rows_of(numbers: Iterable[int], count: int) -> DataFrame:
+    def rows_of(numbers: Iterable[int], step: int = 1) -> DataFrame:
         column = F.explode(F.array(*(F.lit(number) for number in numbers))).alias("number")
-        return spark.range(count).select(F.col("id").alias(ROW), column)
+        return spark.range(0, ROWS, step).select(F.col("id").alias(ROW), column)
 
-    frame = rows_of(FILES, ROWS).union(rows_of(others, OTHER_ROWS))
+    frame = rows_of(FILES).union(rows_of(others, OTHER_STEP))
     bits = list(FILES.items())
     left = without_deleted_rows(spark, frame, bits, F.col("number"))
     assert ("dv_words" in explained(left)) == (form == "join")
