@@ -1,7 +1,7 @@
 """The process that reads a table: `reader.py ENGINE SETTINGS TABLE FILES` prints a JSON object of its measurements.
 
 It runs in the Python of the engine, and needs nothing of this project for a rival. Each query runs twice with different
-constants, the second time is reported. `Spark: same file` is the bound of a SELECT: Spark's own query of a single data
+constants, the second time is reported. `Spark: one file` is the bound of a SELECT: Spark's own query of a single data
 file. Peaks of memory are those of the whole process, after the selective queries.
 """
 
@@ -50,7 +50,7 @@ def main(engine: str, settings: dict[str, str], table: str, files: int) -> dict[
         "load": lambda _: load(),
         "where, one day": lambda run: load().where(f"day = DATE '2020-01-0{run + 1}'").count(),
         "SELECT, one file": select,
-        "Spark: same file": select_file,
+        "Spark: one file": select_file,
         "view, one day": lambda run: _view(spark, load(), run),
         "limit 10": lambda run: len(load().limit(10 - run).collect()),
     }
