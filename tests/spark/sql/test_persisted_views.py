@@ -146,24 +146,26 @@ def test_a_view_names_tables_by_path_version_and_new_columns(
         assert rows("SELECT * FROM v") == [(len(expected),)]
 
 
+@pytest.mark.parametrize("kind", ["VIEW", "TEMP VIEW", "GLOBAL TEMP VIEW"])
 def test_settings_are_those_of_the_creation(
-    spark: SparkSession, rows: Rows, table: str, conf: Callable[[str, str], None]
+    spark: SparkSession, rows: Rows, table: str, conf: Callable[[str, str], None], kind: str
 ) -> None:
     """As Spark reads a view of the same query over Parquet."""
     spark.sql("CREATE TABLE p USING parquet AS SELECT * FROM t")
     query = "SELECT CAST(v AS INT) AS n, CAST(TIMESTAMP'1970-01-01 00:00:00Z' AS STRING) AS s, ID AS i FROM"
     conf("spark.sql.ansi.enabled", "false")
     conf("spark.sql.session.timeZone", "Asia/Kolkata")
-    spark.sql(f"CREATE VIEW v AS {query} t")
-    spark.sql(f"CREATE VIEW w AS {query} p")
-    assert rows("SELECT * FROM v") == rows("SELECT * FROM w")
+    spark.sql(f"CREATE OR REPLACE {kind} v AS {query} t")
+    spark.sql(f"CREATE OR REPLACE {kind} w AS {query} p")
+    v, w = (f"{'global_temp.' if kind.startswith('GLOBAL') else ''}{name}" for name in "vw")
+    assert rows(f"SELECT * FROM {v}") == rows(f"SELECT * FROM {w}")
     for key, value in (("session.timeZone", "America/St_Johns"), ("ansi.enabled", "true"), ("caseSensitive", "true")):
         conf(f"spark.sql.{key}", value)
     if is_connect(spark):
         with pytest.raises(UnsupportedFeature, match=r"was created with spark\.sql"):
-            rows("SELECT * FROM v")
+            rows(f"SELECT * FROM {v}")
     else:
-        assert rows("SELECT * FROM v") == rows("SELECT * FROM w")
+        assert rows(f"SELECT * FROM {v}") == rows(f"SELECT * FROM {w}")
 
 
 def test_what_other_sessions_do_not_have_is_refused(spark: SparkSession, table: str, lake: slackwater.Lake) -> None:
@@ -200,7 +202,7 @@ def test_a_view_that_was_not_completed_says_so(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(persisted_views, "_copied", ends)
+        patch.setattr(persisted_views, "copied", ends)
         with pytest.raises(KeyboardInterrupt):
             spark.sql("CREATE VIEW v AS SELECT id FROM t@v1")
     with pytest.raises(Exception, match="the view was not created completely"):

@@ -117,9 +117,10 @@ def _connect_sql(spark: Any, text: str, views: Mapping[str, DataFrame], args: An
     plans: list[tuple[Any, str]] = [(frame._plan, name) for name, frame in views.items()]
     command: Any = SQL(text, positional, named, [SubqueryAlias(plan, name) for plan, name in plans])
     _, properties, info = spark.client.execute_command(command.command(spark.client))
-    if "sql_command_result" not in properties:
-        return ConnectDataFrame(command, spark)
-    frame: Any = ConnectDataFrame(CachedRelation(properties["sql_command_result"]), spark)
+    result = properties.get("sql_command_result")
+    # The server returns a query itself, with the plans of the views as they were sent.
+    is_query = result is None or result.WhichOneof("rel_type") in ("sql", "with_relations")
+    frame: Any = ConnectDataFrame(command if is_query else CachedRelation(result), spark)
     frame._execution_info = info
-    result: DataFrame = frame
-    return result
+    found: DataFrame = frame
+    return found

@@ -10,14 +10,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from slackwater.errors import InvalidArgument, UnsupportedFeature
-from slackwater.spark.catalog.frames import new_view_name, session_views, sql_over
 from slackwater.spark.catalog.resolve import lake_name_of, parts_of, path_in_parts
 from slackwater.spark.catalog.session_catalog import (
     SPARK_CATALOG,
@@ -27,25 +26,17 @@ from slackwater.spark.catalog.session_catalog import (
     java_catalog,
     plain_sql,
 )
+from slackwater.spark.catalog.view_settings import Rewritten, ViewSettings, copied, rows_of_view
 from slackwater.spark.session.classic_connect import is_connect
-from slackwater.spark.session.jvm_objects import java_class, scala_object
+from slackwater.spark.session.jvm_objects import java_class
 from slackwater.sql.lexer import name_at, quoted, tokens_of
 from slackwater.sql.parameters import text_literal
 from slackwater.sql.relations import relations_of
 from slackwater.sql.text_edits import TextEdit, apply_edits
 
-_REFERRED, _CAPTURED_CATALOGS = "view.referredTempViewNames", "view.sqlConfig.spark.sql.catalog."
+_REFERRED = "view.referredTempViewNames"
 _COMPENSATION, _BINDING, _EVOLUTION = "COMPENSATION", "BINDING", "EVOLUTION"
-# Settings with an effect on the meaning of a text.
-_MEANINGS = tuple(f"spark.sql.{name}" for name in ("ansi.", "caseSensitive", "legacy.", "parser.", "session."))
 _UNFINISHED = "the view was not created completely. Create it again, or ALTER VIEW … AS its query"
-
-
-class Rewritten(Protocol):
-    """A statement with frames for its Delta tables, by the names of views in its text."""
-
-    text: str
-    views: dict[str, DataFrame]
 
 
 @dataclass(frozen=True)
@@ -57,6 +48,7 @@ class StoredView:
 
     entry: CatalogEntry
     query: str
+    settings: ViewSettings
     described: Mapping[str, Any]
 
 
@@ -69,13 +61,15 @@ def stored_view(spark: SparkSession, parts: Sequence[str]) -> StoredView | None:
     if is_connect(spark):
         described = json.loads(plain_sql(spark, f"DESCRIBE TABLE EXTENDED {entry.text} AS JSON").collect()[0][0])
         text, namespace = described.get("view_text"), parts_of(described.get("view_catalog_and_namespace") or "none")
+        settings = ViewSettings.of_description(described)
     else:
         metadata = catalog_metadata(spark, entry.parts)
         text = metadata.viewText().getOrElse(None) if metadata.viewText().isDefined() else None
         namespace = tuple(str(metadata.viewCatalogAndNamespace().mkString("\0")).split("\0"))
+        settings = ViewSettings.of_catalog(metadata)
     if not text or len(namespace) != 2 or namespace[0] != SPARK_CATALOG:
         return None
-    return StoredView(entry, _with_whole_names(str(text), namespace), described)
+    return StoredView(entry, _with_whole_names(str(text), namespace), settings, described)
 
 
 def expanded(spark: SparkSession, view: StoredView, statement: Rewritten) -> DataFrame:
@@ -87,28 +81,14 @@ def expanded(spark: SparkSession, view: StoredView, statement: Rewritten) -> Dat
 
 
 def _by_catalog(spark: SparkSession, view: StoredView, statement: Rewritten) -> DataFrame:
-    """Resolve the view with the rewritten text, and with the columns, settings and functions captured by the view."""
+    """Resolve the view with the rewritten text, and with the columns, settings and functions stored by the view."""
     metadata = catalog_metadata(spark, view.entry.parts)
     properties = metadata.properties().updated(_REFERRED, json.dumps([[name] for name in statement.views]))
-    for key in str(metadata.properties().keys().mkString("\0")).split("\0"):
-        # Views created with delta-spark captured the class of its catalog.
-        if key.startswith(_CAPTURED_CATALOGS):
-            properties = properties.removed(key)
-    changed = _copied(metadata, viewText=_some(spark, statement.text), properties=properties)
-    catalog, name = java_catalog(spark), new_view_name()
-    # Use the view's metadata for a temporary view with a text instead of a plan.
-    relation = java_class(spark, "org.apache.spark.sql.catalyst.catalog.TemporaryViewRelation")
-    with session_views(spark, statement.views):
-        catalog.createTempView(name, relation(changed, scala_object(spark, "scala.None")), True)
-        try:
-            return plain_sql(spark, f"TABLE {name}")
-        finally:
-            catalog.dropTempView(name)
+    return rows_of_view(spark, copied(metadata, properties=properties), statement)
 
 
 def _by_sql(spark: SparkSession, view: StoredView, statement: Rewritten) -> DataFrame:
-    _require_same_settings(spark, view)
-    frame = sql_over(spark, statement.text, statement.views)
+    frame = view.settings.rows(spark, view.entry.text, statement)
     mode = str(view.described.get("view_schema_mode") or _COMPENSATION).upper()
     if mode == _EVOLUTION:
         return frame
@@ -142,16 +122,6 @@ def _type_text(kind: Mapping[str, Any]) -> str:
     return "string" if name in ("char", "varchar") else name
 
 
-def _require_same_settings(spark: SparkSession, view: StoredView) -> None:
-    captured: Mapping[str, str] = view.described.get("view_creation_spark_configuration") or {}
-    for key, value in captured.items():
-        if key.startswith(_MEANINGS) and (now := str(spark.conf.get(key))).lower() != value.lower():
-            raise UnsupportedFeature(
-                f"{view.entry.text}: the view was created with {key}={value}, but this session has {now}. Set {key} "
-                f"to {value}: through Spark Connect, a view over Delta tables needs the settings of its creation"
-            )
-
-
 def create(spark: SparkSession, text: str, name: Sequence[str], query: str, start: int, frame: DataFrame) -> None:
     """Run `text`, a CREATE VIEW or ALTER VIEW with its `query` at position `start`. `frame` holds the query's rows.
 
@@ -179,7 +149,7 @@ def create(spark: SparkSession, text: str, name: Sequence[str], query: str, star
     metadata = catalog_metadata(spark, entry.parts)
     if _UNFINISHED in str(metadata.viewText()):
         stored = _some(spark, query)
-        java_catalog(spark).alterTable(_copied(metadata, viewText=stored, viewOriginalText=stored))
+        java_catalog(spark).alterTable(copied(metadata, viewText=stored, viewOriginalText=stored))
 
 
 def _catalog_knows(spark: SparkSession, query: str, frame: DataFrame) -> bool:
@@ -240,9 +210,3 @@ def _with_whole_names(query: str, namespace: Sequence[str]) -> str:
 
 def _some(spark: SparkSession, value: str) -> Any:
     return java_class(spark, "scala.Some")(value)
-
-
-def _copied(value: Any, **changed: Any) -> Any:
-    """Return a copy of a Scala case class value with some fields changed."""
-    names = [str(value.productElementName(at)) for at in range(value.productArity())]
-    return value.copy(*(changed.get(name, value.productElement(at)) for at, name in enumerate(names)))

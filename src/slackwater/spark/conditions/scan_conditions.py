@@ -19,8 +19,8 @@ from slackwater.protocol.schema.schema import DATE, TIMESTAMP, TIMESTAMP_NTZ, St
 from slackwater.spark.conditions.aliases import predicate_without_alias, under_alias
 from slackwater.spark.conditions.predicates import predicate_of
 from slackwater.spark.session.classic_connect import is_connect
-from slackwater.spark.session.enabled_sessions import cached_in_statement
-from slackwater.spark.session.settings import session_zone
+from slackwater.spark.session.enabled_sessions import setting_in_statement
+from slackwater.spark.session.settings import STANDARD_SQL, session_zone
 
 _OTHER_ZONE = Unprunable("the time zone of the session has changed since the load")
 
@@ -41,19 +41,19 @@ class ScanConditions:
         elif not self.reads_standard_sql:
             return Unprunable("the session reads SQL text in another way")
         if alias is None:
-            return self._in_zone(predicate_of(condition, self.schema, self.zone))
+            return self._in_session(predicate_of(condition, self.schema, self.zone))
         found = predicate_without_alias(predicate_of(condition, under_alias(self.schema, alias), self.zone), alias)
-        return self._in_zone(found)
+        return self._in_session(found)
 
-    def predicate_of_text(self, text: str) -> Predicate:
-        """Return the result of `predicate` for SQL text. Parses text of standard SQL without a call to Spark."""
-        if not self.reads_standard_sql:
-            return self.predicate(text)
-        return self._in_zone(predicate_of(text, self.schema, self.zone))
+    def predicate_of_text(self, text: str, zone: str) -> Predicate:
+        """Return the predicate of SQL text in the time zone `zone`, without a call to Spark for standard SQL."""
+        plain = self.reads_standard_sql
+        found = predicate_of(text, self.schema, self.zone) if plain else self.predicate(text)
+        return found if self.holds_in(zone, found) else _OTHER_ZONE
 
-    def holds_now(self, predicate: Predicate) -> bool:
-        """Return whether `predicate` is still that of its condition, because the zone is that of the session."""
-        return not self.depends_on_zone(predicate) or session_zone(self.spark) == self.zone
+    def holds_in(self, zone: str, predicate: Predicate) -> bool:
+        """Return whether `predicate` has the meaning of its condition in the time zone `zone`."""
+        return zone == self.zone or not self.depends_on_zone(predicate)
 
     def depends_on_zone(self, predicate: Predicate) -> bool:
         """Return whether the meaning of `predicate` may depend on the time zone."""
@@ -63,13 +63,8 @@ class ScanConditions:
     @cached_property
     def reads_standard_sql(self) -> bool:
         """Whether quotes, backslashes and timestamps in SQL text have their default meaning in the session."""
-        return cached_in_statement(self.spark, "standard SQL", self._reads_standard_sql)
+        found = {key: setting_in_statement(self.spark, key) or default for key, default in STANDARD_SQL.items()}
+        return all(found[key].lower() == default.lower() for key, default in STANDARD_SQL.items())
 
-    def _reads_standard_sql(self) -> bool:
-        conf = self.spark.conf
-        switches = ("spark.sql.ansi.doubleQuotedIdentifiers", "spark.sql.parser.escapedStringLiterals")
-        plain = all((conf.get(switch) or "false").lower() == "false" for switch in switches)
-        return plain and conf.get("spark.sql.timestampType") in (None, "TIMESTAMP_LTZ")
-
-    def _in_zone(self, predicate: Predicate) -> Predicate:
-        return predicate if self.holds_now(predicate) else _OTHER_ZONE
+    def _in_session(self, predicate: Predicate) -> Predicate:
+        return predicate if self.holds_in(session_zone(self.spark), predicate) else _OTHER_ZONE

@@ -143,8 +143,8 @@ def _deferred(scan: ReplannableScan, stages: tuple[_Stage, ...], predicate: Pred
         stage = _Stage.filtered(renewed[-1].frame, condition)
         return _deferred(scan, (*renewed, stage), both)
 
-    def lessen(condition: str) -> DataFrame:
-        found = scan.conditions.predicate_of_text(condition)
+    def lessen(condition: str, zone: str) -> DataFrame:
+        found = scan.conditions.predicate_of_text(condition, zone)
         both = And((predicate, found))
         return _deferred(scan, (_Stage(scan.deferred_frame(both)),), both)
 
@@ -204,10 +204,13 @@ def replans_on_select(frame: DataFrame) -> bool:
     return _REPLANS in frame.__dict__
 
 
-def prune_files(frame: DataFrame, condition: str) -> DataFrame:
-    """Return the rows of `frame` that match `condition` (SQL text), and maybe others. The caller must filter again."""
+def prune_files(frame: DataFrame, condition: str, zone: str) -> DataFrame:
+    """Return the matching rows of `frame`, and maybe other rows. The caller must filter again.
+
+    `condition` is SQL text in the time zone `zone`.
+    """
     lessen = frame.__dict__.get(_LESSEN)
-    return frame.where(condition) if lessen is None else lessen(condition)
+    return frame.where(condition) if lessen is None else lessen(condition, zone)
 
 
 def _frame(scan: ReplannableScan, stages: tuple[_Stage, ...], predicate: Predicate, files: pa.Table) -> DataFrame:
@@ -233,8 +236,8 @@ def _frame(scan: ReplannableScan, stages: tuple[_Stage, ...], predicate: Predica
     def count() -> int:
         return project(F.lit(1)).count()
 
-    def lessen(condition: str) -> DataFrame:
-        both = And((predicate, scan.conditions.predicate_of_text(condition)))
+    def lessen(condition: str, zone: str) -> DataFrame:
+        both = And((predicate, scan.conditions.predicate_of_text(condition, zone)))
         fewer = scan.files_for(both)
         if fewer.num_rows == files.num_rows and not (scan.by_arrow or scan.finds_files_later):
             return found

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, reduce
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -73,7 +74,7 @@ from slackwater.spark.read.row_sources import (
 from slackwater.spark.session.classic_connect import is_connect
 from slackwater.spark.session.frames import empty_frame, frame_of_later_plan, with_known_schema
 from slackwater.spark.session.reader_options import Options
-from slackwater.spark.session.settings import session_zone
+from slackwater.spark.session.settings import session_zone, zone_of_plan
 from slackwater.spark.session.types import NullabilityMode, to_spark_schema, to_spark_type
 from slackwater.spark.storage.locations import DataLocations
 from slackwater.spark.storage.row_transport import RowTransport, served_to_spark
@@ -243,8 +244,8 @@ class TableScan:
         """
         schema = self._strict_schema if self.options.says_not_null else self.output_schema
 
-        def holds() -> bool:
-            return self.conditions.holds_now(predicate)
+        def holds(client: Any) -> bool:
+            return self.conditions.holds_in(zone_of_plan(self.spark, client), predicate)
 
         return frame_of_later_plan(self.spark, schema, lambda kept: make(predicate if kept else None), holds)
 

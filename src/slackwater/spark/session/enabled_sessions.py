@@ -58,6 +58,11 @@ def cached_in_statement(spark: SparkSession, question: str, ask: Callable[[], _A
     return found
 
 
+def setting_in_statement(spark: SparkSession, key: str) -> str | None:
+    """Return a setting of the session, or its default of Spark, cached within `statement_scope`."""
+    return cached_in_statement(spark, key, lambda: spark.conf.get(key))
+
+
 def enable_process() -> None:
     """Enable Slackwater for the present and future sessions of this process."""
     _process.set()

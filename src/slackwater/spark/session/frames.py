@@ -130,11 +130,11 @@ def with_known_schema(frame: DataFrame, schema: StructType) -> DataFrame:
 
 
 def frame_of_later_plan(
-    spark: SparkSession, schema: StructType, make: Callable[[_Key], DataFrame], key: Callable[[], _Key]
+    spark: SparkSession, schema: StructType | None, make: Callable[[_Key], DataFrame], key: Callable[[Any], _Key]
 ) -> DataFrame:
-    """Return a frame of a Connect session with the rows of `make(key())`, called when the plan is sent to the server.
+    """Return a frame of a Connect session with the rows of `make(key(client))`, called when `client` sends the plan.
 
-    `make` is called once for each key. `schema` is the schema of its results.
+    `make` is called once for each key. `schema` is the schema of its results, None if the server provides it.
     """
     from pyspark.sql.connect.dataframe import DataFrame as ConnectDataFrame
     from pyspark.sql.connect.plan import LogicalPlan
@@ -143,14 +143,15 @@ def frame_of_later_plan(
         """The plan of a frame that is made later."""
 
         def plan(self, session: Any) -> Any:
-            relation = made(key())._plan.plan(session)
+            relation = made(key(session))._plan.plan(session)
             # References to columns of the frame hold the id of this plan.
             relation.common.plan_id = self._create_proto_relation().common.plan_id
             return relation
 
     made: Callable[[_Key], Any] = functools.cache(make)
     session: Any = spark
-    return with_known_schema(ConnectDataFrame(LaterPlan(None), session), schema)
+    frame: DataFrame = ConnectDataFrame(LaterPlan(None), session)
+    return frame if schema is None else with_known_schema(frame, schema)
 
 
 def plain_method(frame: DataFrame, name: str) -> Callable[..., DataFrame]:
@@ -284,7 +285,23 @@ def checkpoint_rows(frame: DataFrame, extra: Column) -> DataFrame:
         session: Any = frame.sparkSession
         inner = checkpoint_rows(ConnectDataFrame(plan._child, session), extra)
         return same_plan(frame, inner.alias(plan._alias))
-    return same_plan(frame, frame.select("*", extra).localCheckpoint())
+    return same_plan(frame, local_checkpoint(frame.select("*", extra)))
+
+
+def local_checkpoint(frame: DataFrame) -> DataFrame:
+    """Return `frame.localCheckpoint()` in the session of `frame`. PySpark's frame of Connect is in the active one."""
+    found, session = frame.localCheckpoint(), frame.sparkSession
+    if found.sparkSession is session:
+        return found
+    from pyspark.sql.connect.dataframe import DataFrame as ConnectDataFrame
+    from pyspark.sql.connect.plan import CachedRemoteRelation
+
+    plan: Any = found._plan
+    own: Any = session
+    frame_of_session: DataFrame = ConnectDataFrame(CachedRemoteRelation(plan._relation_id, own), own)
+    # The server deletes the rows when a plan with this id is collected.
+    plan._relation_id = None
+    return frame_of_session
 
 
 def alias_of(frame: DataFrame) -> str | None:

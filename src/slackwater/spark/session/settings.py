@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -21,7 +22,7 @@ from slackwater.lake.time_slice import Instant, instant_ms
 from slackwater.protocol.actions.time_zones import time_zone
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.session.classic_connect import all_settings
-from slackwater.spark.session.enabled_sessions import cached_in_statement
+from slackwater.spark.session.enabled_sessions import setting_in_statement
 
 DELTA = "spark.databricks.delta."
 _PROPERTY_DEFAULTS = f"{DELTA}properties.defaults."
@@ -37,9 +38,16 @@ _CHECKS_RETENTION = f"{DELTA}retentionDurationCheck.enabled"
 _OWN_CHECKS_RETENTION = "spark.slackwater.retentionDurationCheck.enabled"
 _VACUUMS_LITE = f"{DELTA}vacuum.lite.enabled"
 _LOGS_VACUUM = f"{DELTA}vacuum.logging.enabled"
-_CASE = "spark.sql.caseSensitive"
+CASE_SENSITIVE = "spark.sql.caseSensitive"
+"""The setting of a session's names."""
 SESSION_ZONE = "spark.sql.session.timeZone"
 """The setting of a session's time zone."""
+STANDARD_SQL = {
+    "spark.sql.ansi.doubleQuotedIdentifiers": "false",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+}
+"""The settings for the meaning of quotes, backslashes and timestamps in SQL text, with Spark's defaults."""
 _PARTITION_OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 _OPTIMIZE_MIN, _OPTIMIZE_MAX = f"{DELTA}optimize.minFileSize", f"{DELTA}optimize.maxFileSize"
 _AUTO_COMPACT = f"{DELTA}autoCompact.enabled"
@@ -240,12 +248,19 @@ class SessionSettings:
 
 def session_zone(spark: SparkSession) -> str:
     """Return the session's time zone, for times, partition values and literals without a zone."""
-    return cached_in_statement(spark, SESSION_ZONE, lambda: spark.conf.get(SESSION_ZONE)) or "UTC"
+    return setting_in_statement(spark, SESSION_ZONE) or "UTC"
+
+
+def zone_of_plan(spark: SparkSession, client: Any) -> str:
+    """Return the time zone of the Connect session to which `client` sends a plan, `spark` or another one."""
+    if client is spark.client:
+        return session_zone(spark)
+    return client.get_configs(SESSION_ZONE)[0] or "UTC"
 
 
 def is_case_sensitive(spark: SparkSession) -> bool:
     """Return whether names in the session are case-sensitive."""
-    return cached_in_statement(spark, _CASE, lambda: str(spark.conf.get(_CASE, "false"))).lower() == "true"
+    return (setting_in_statement(spark, CASE_SENSITIVE) or "false").lower() == "true"
 
 
 def session_instant_ms(spark: SparkSession, timestamp: Instant) -> int:

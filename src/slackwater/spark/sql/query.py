@@ -19,15 +19,17 @@ from slackwater.spark.catalog.frames import new_view_name, sql_over
 from slackwater.spark.catalog.persisted_views import expanded, stored_view
 from slackwater.spark.catalog.resolve import parts_of, path_in_parts
 from slackwater.spark.catalog.session_lakes import SessionNames
+from slackwater.spark.catalog.view_settings import ViewSettings, rows_of_view
 from slackwater.spark.conditions.predicates import predicate_of
 from slackwater.spark.conditions.transaction_time import TransactionTime
 from slackwater.spark.lake.transaction import TransactionTable
 from slackwater.spark.read.metadata_column import METADATA, revealed
 from slackwater.spark.read.pushdown_frame import prune_files, replans_on_select
+from slackwater.spark.session.classic_connect import is_connect
 from slackwater.spark.session.enabled_sessions import statement_scope
 from slackwater.spark.session.settings import is_case_sensitive, session_zone
 from slackwater.spark.session.types import from_spark_schema
-from slackwater.spark.sql.views import kept_view, reading
+from slackwater.spark.sql.views import KeptView, kept_view, reading
 from slackwater.spark.table.named import NamedTable, frame_of, named_table, required_table
 from slackwater.sql.column_pruning import needed_columns, renames_columns
 from slackwater.sql.lexer import Token, quoted, tokens_of
@@ -53,16 +55,21 @@ class StatementOnViews:
     views: dict[str, DataFrame] = field(default_factory=dict)
 
 
-def rewritten(spark: SparkSession, text: str, tokens: Sequence[Token] | None = None) -> StatementOnViews | None:
-    """Return the statement with views for its Delta tables, None if there are no Delta tables."""
+def rewritten(
+    spark: SparkSession, text: str, tokens: Sequence[Token] | None = None, *, prunes: bool = True
+) -> StatementOnViews | None:
+    """Return the statement with views for its Delta tables, None if there are no Delta tables.
+
+    Without `prunes`, conditions of the text prune no files, because Spark reads the text with other settings.
+    """
     found = tokens_of(text) if tokens is None else tokens
     if found is None:
         return None
     with statement_scope():
-        return _rewritten(spark, text, found)
+        return _rewritten(spark, text, found, prunes)
 
 
-def _rewritten(spark: SparkSession, text: str, found: Sequence[Token]) -> StatementOnViews | None:
+def _rewritten(spark: SparkSession, text: str, found: Sequence[Token], prunes: bool) -> StatementOnViews | None:
     blocks = _blocks(spark, text, found)
     kept = _kept_views(spark, blocks)
     tables = _tables(spark, blocks, kept)
@@ -72,7 +79,7 @@ def _rewritten(spark: SparkSession, text: str, found: Sequence[Token]) -> Statem
     changes: list[TextEdit] = []
     qualified: dict[Relation, list[tuple[str, ...]]] = {}
     with_metadata = set()
-    frames_of = [_frames(spark, block, found, tables) for block in blocks]
+    frames_of = [_frames(spark, block, found, tables, prunes) for block in blocks]
     is_taken = any(token.is_name and token.value.lower() == METADATA for token in found) and _has_own_metadata(
         spark, blocks, [frame for frames in frames_of for frame in frames.values()], tables, kept
     )
@@ -144,17 +151,31 @@ def _view(spark: SparkSession, parts: tuple[str, ...]) -> Callable[[], DataFrame
     """Return a reader of the view over Delta tables, temporary or of the catalog. None for other names."""
     if path_in_parts(parts) is not None:
         return None
-    kept = kept_view(spark, parts, partial(query_frame, spark))
+    kept = kept_view(spark, parts, partial(_rows_of_kept, spark))
     stored = stored_view(spark, parts) if kept is None else None
     if stored is None:
         return kept
 
     def rows() -> DataFrame:
         with reading(stored.entry.text):
-            return expanded(spark, stored, rewritten(spark, stored.query) or StatementOnViews(stored.query))
+            return expanded(spark, stored, _of_view(spark, stored.query, stored.settings))
 
     with reading(stored.entry.text):
         return rows if names_delta_tables(spark, stored.query) else None
+
+
+def _rows_of_kept(spark: SparkSession, view: KeptView, shown: str) -> DataFrame:
+    statement = _of_view(spark, view.query, view.settings)
+    statement.views |= view.frames
+    if is_connect(spark):
+        return view.settings.rows(spark, shown, statement)
+    return rows_of_view(spark, view.settings.metadata, statement)
+
+
+def _of_view(spark: SparkSession, query: str, settings: ViewSettings) -> StatementOnViews:
+    # Through Connect, the session must have the view's settings.
+    prunes = is_connect(spark) or settings.read_conditions_as(spark)
+    return rewritten(spark, query, prunes=prunes) or StatementOnViews(query)
 
 
 def _is_kept(relation: Relation, kept: Mapping[tuple[str, ...], object]) -> bool:
@@ -186,16 +207,23 @@ def _function(relation: Relation) -> str | None:
 
 
 def _frames(
-    spark: SparkSession, block: Block, tokens: Sequence[Token], tables: Mapping[tuple[str, ...], NamedTable]
+    spark: SparkSession,
+    block: Block,
+    tokens: Sequence[Token],
+    tables: Mapping[tuple[str, ...], NamedTable],
+    prunes: bool,
 ) -> dict[Relation, DataFrame]:
-    """Return the frames of the block's Delta tables, without files pruned by the WHERE of this and enclosing blocks."""
+    """Return the frames of the block's Delta tables.
+
+    With `prunes`, without files pruned by the WHERE of this and enclosing blocks.
+    """
     seen = {each: _seen(spark, each, tables[_key(each)]) for each in block.relations if _key(each) in tables}
-    if block.where is None and block.user is None:
-        return {relation: each.frame(()) for relation, each in seen.items()}
+    zone = session_zone(spark)
+    if not prunes or (block.where is None and block.user is None):
+        return {relation: each.frame((), zone) for relation, each in seen.items()}
     columns = {relation: each.schema.names for relation, each in seen.items()}
     pushed = pushed_conditions(block, columns, tokens, case_counts=is_case_sensitive(spark))
-    zone = session_zone(spark)
-    return {relation: each.frame(each.useful(pushed.get(relation, ()), zone)) for relation, each in seen.items()}
+    return {relation: each.frame(each.useful(pushed.get(relation, ()), zone), zone) for relation, each in seen.items()}
 
 
 def _has_own_metadata(
@@ -251,14 +279,17 @@ class _TableUse:
         found = {each: predicate_of(each, self.schema, zone) for each in conditions}
         return [each for each, predicate in found.items() if columns_of(predicate) and is_understood(predicate)]
 
-    def frame(self, conditions: Sequence[str]) -> DataFrame:
-        """Return the rows, without some for which a condition is false. The statement still checks all conditions."""
+    def frame(self, conditions: Sequence[str], zone: str) -> DataFrame:
+        """Return the rows, without some for which a condition is false. The statement still checks all conditions.
+
+        `zone` is the time zone of the conditions.
+        """
         if not conditions:
             return self.named.table.toDF() if self.whole is None else self.whole
         condition = " AND ".join(f"({each})" for each in conditions)
         if self.whole is None:
             return self.named.table.where(condition)
-        return prune_files(self.whole, condition)
+        return prune_files(self.whole, condition, zone)
 
 
 def _selected(frame: DataFrame, text: str, tokens: Sequence[Token], relation: Relation) -> DataFrame:

@@ -20,6 +20,7 @@ from slackwater.errors import InvalidArgument
 from slackwater.spark.catalog.resolve import lake_name_of, path_in_parts
 from slackwater.spark.catalog.session_catalog import GLOBAL_TEMP, entry_of, plain_sql
 from slackwater.spark.catalog.session_lakes import session_key
+from slackwater.spark.catalog.view_settings import ViewSettings
 from slackwater.spark.session.settings import is_case_sensitive
 from slackwater.sql.lexer import name_at, quoted, tokens_of
 from slackwater.sql.relations import Relation, relations_of
@@ -39,13 +40,14 @@ _being_read: ContextVar[frozenset[str]] = ContextVar("views that are being read"
 class KeptView:
     """A view's query, with names valid in every database, and its column names if the view sets them.
 
-    `frames` are the frames of names in the query. `mark` is also in Spark's view.
+    `frames` are the frames of names in the query. `mark` is also in Spark's view. `settings`: of the creation.
     """
 
     query: str
     columns: tuple[str, ...]
     frames: Mapping[str, DataFrame]
     mark: str
+    settings: ViewSettings
 
 
 def keep(
@@ -73,7 +75,7 @@ def keep(
     # Read the frames of `{name}` now, because PySpark drops their views at the end of the statement.
     passing = [parts[0] for parts in read if parts[0].startswith(_OF_FRAMES) and parts[0] not in frames]
     frames = {**frames, **{each: plain_sql(spark, f"TABLE {quoted(each)}") for each in passing}}
-    kept = KeptView(_with_whole_names(spark, query), columns, frames, uuid.uuid4().hex)
+    kept = KeptView(_with_whole_names(spark, query), columns, frames, uuid.uuid4().hex, ViewSettings.of_session(spark))
     with _lock:
         if is_global:
             _take_in(_global_views.setdefault(_key(spark, name), {}), kept)
@@ -85,12 +87,12 @@ def keep(
 
 
 def kept_view(
-    spark: SparkSession, parts: tuple[str, ...], read: Callable[[str, Mapping[str, DataFrame]], DataFrame]
+    spark: SparkSession, parts: tuple[str, ...], read: Callable[[KeptView, str], DataFrame]
 ) -> Callable[[], DataFrame] | None:
     """Return a reader of the view of that name, None if there is none, or if another view replaced it in Spark.
 
-    `read` returns the rows of a query over frames. The reader raises InvalidArgument for a view that reads itself
-    through other views.
+    `read` returns the rows of the view, and gets its name for messages. The reader raises InvalidArgument for a view
+    that reads itself through other views.
     """
     is_global = len(parts) == 2 and parts[0].lower() == GLOBAL_TEMP
     found = _global_view(spark, parts) if is_global else _view_of_session(spark, parts)
@@ -99,7 +101,7 @@ def kept_view(
 
     def rows() -> DataFrame:
         with reading(".".join((*parts[:-1], _key(spark, parts[-1])))):
-            frame = read(found.query, found.frames)
+            frame = read(found, ".".join(parts))
         return frame.toDF(*found.columns) if found.columns else frame
 
     return rows

@@ -1,0 +1,138 @@
+"""Settings of views: the query of a view has the settings of the view's creation.
+
+In a classic session, Spark resolves the query with the view's settings. Through Connect, the session must have the same
+settings.
+
+Source: Spark's `ViewHelper.sqlConfigsToProps`, `View.effectiveSQLConf`, `SessionCatalog.fromCatalogTable`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+
+from slackwater.errors import UnsupportedFeature
+from slackwater.spark.catalog.frames import new_view_name, session_views, sql_over
+from slackwater.spark.catalog.session_catalog import java_catalog, plain_sql
+from slackwater.spark.session.classic_connect import is_connect
+from slackwater.spark.session.frames import frame_of_later_plan
+from slackwater.spark.session.jvm_objects import java_class, scala_object
+from slackwater.spark.session.settings import CASE_SENSITIVE, SESSION_ZONE, STANDARD_SQL, session_zone
+
+_STORED, _SCHEMA_MODE = "view.sqlConfig.", "view.schemaMode"
+# Views created with delta-spark stored the class of its catalog.
+_CATALOGS = f"{_STORED}spark.sql.catalog."
+_MEANINGS = tuple(f"spark.sql.{name}" for name in ("ansi.", "caseSensitive", "legacy.", "parser.", "session."))
+_OF_CONNECT = (SESSION_ZONE, CASE_SENSITIVE, *STANDARD_SQL, "spark.sql.ansi.enabled")
+
+
+class Rewritten(Protocol):
+    """A statement with frames for its Delta tables, by the names of views in its text."""
+
+    text: str
+    views: dict[str, DataFrame]
+
+
+@dataclass(frozen=True)
+class ViewSettings:
+    """The settings of a view by name. `metadata`: Spark's object for a temporary view, in a classic session."""
+
+    values: Mapping[str, str]
+    metadata: Any = None
+
+    @staticmethod
+    def of_session(spark: SparkSession) -> ViewSettings:
+        """Return the settings of a temporary view created now."""
+        if is_connect(spark):
+            found = spark.client.get_config_dict(*_OF_CONNECT)
+            return ViewSettings({key: value for key, value in found.items() if value is not None})
+        catalog, name = java_catalog(spark), new_view_name()
+        plain_sql(spark, f"CREATE TEMPORARY VIEW {name} AS SELECT 1")
+        try:
+            metadata = catalog.getRawTempView(name).get().tableMeta()
+        finally:
+            catalog.dropTempView(name)
+        properties = metadata.properties()
+        for key in _keys(properties):
+            # Without a database and names of temporary views, names in the text are those of a query.
+            if not key.startswith(_STORED):
+                properties = properties.removed(key)
+        own = copied(metadata, properties=properties.updated(_SCHEMA_MODE, "EVOLUTION"))
+        return ViewSettings(_stored_in(own), own)
+
+    @staticmethod
+    def of_catalog(metadata: Any) -> ViewSettings:
+        """Return the settings in Spark's object for a view of the catalog, in a classic session."""
+        return ViewSettings(_stored_in(metadata))
+
+    @staticmethod
+    def of_description(described: Mapping[str, Any]) -> ViewSettings:
+        """Return the settings in the fields of `DESCRIBE TABLE EXTENDED … AS JSON`, through Connect."""
+        stored: Mapping[str, str] = described.get("view_creation_spark_configuration") or {}
+        return ViewSettings({key: value for key, value in stored.items() if key.startswith(_MEANINGS)})
+
+    def read_conditions_as(self, spark: SparkSession) -> bool:
+        """Return whether a condition in the view's text has the same meaning in the session."""
+        if self.values.get(SESSION_ZONE, session_zone(spark)) != session_zone(spark):
+            return False
+        return all(
+            str(spark.conf.get(key)).lower() == self.values.get(key, default).lower()
+            for key, default in {CASE_SENSITIVE: "false", **STANDARD_SQL}.items()
+        )
+
+    def rows(self, spark: SparkSession, shown: str, statement: Rewritten) -> DataFrame:
+        """Return the rows of `statement`, the query of the view `shown`, through Connect.
+
+        The settings are compared now and by each query. Raises UnsupportedFeature if they differ.
+        """
+
+        def require(client: Any) -> None:
+            now = client.get_config_dict(*self.values)
+            for key, value in self.values.items():
+                if str(now.get(key)).lower() != value.lower():
+                    raise UnsupportedFeature(
+                        f"{shown}: the view was created with {key}={value}, but this session has {now.get(key)}. Set "
+                        f"{key} to {value} or create the view again: through Spark Connect, a view over Delta tables "
+                        "needs the settings of its creation"
+                    )
+
+        require(spark.client)
+        frame = sql_over(spark, statement.text, statement.views)
+        return frame_of_later_plan(spark, None, lambda _: frame, require)
+
+
+def rows_of_view(spark: SparkSession, metadata: Any, statement: Rewritten) -> DataFrame:
+    """Return the rows of `statement`, resolved with the settings in a view's `metadata`, in a classic session."""
+    properties = metadata.properties()
+    for key in _keys(properties):
+        if key.startswith(_CATALOGS):
+            properties = properties.removed(key)
+    text = java_class(spark, "scala.Some")(statement.text)
+    catalog, name = java_catalog(spark), new_view_name()
+    # A temporary view with a text instead of a plan.
+    relation = java_class(spark, "org.apache.spark.sql.catalyst.catalog.TemporaryViewRelation")
+    view = relation(copied(metadata, viewText=text, properties=properties), scala_object(spark, "scala.None"))
+    with session_views(spark, statement.views):
+        catalog.createTempView(name, view, True)
+        try:
+            return plain_sql(spark, f"TABLE {name}")
+        finally:
+            catalog.dropTempView(name)
+
+
+def copied(value: Any, **changed: Any) -> Any:
+    """Return a copy of a Scala case class value with some fields changed."""
+    names = [str(value.productElementName(at)) for at in range(value.productArity())]
+    return value.copy(*(changed.get(name, value.productElement(at)) for at, name in enumerate(names)))
+
+
+def _keys(properties: Any) -> list[str]:
+    return str(properties.keys().mkString("\0")).split("\0")
+
+
+def _stored_in(metadata: Any) -> dict[str, str]:
+    pairs = (line.partition(" -> ") for line in str(metadata.viewSQLConfigs().mkString("\0")).split("\0") if line)
+    return {key: value for key, _, value in pairs}

@@ -1,0 +1,104 @@
+"""Queries and views made, named and read in different time zones of the session: rows are those of plain Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from slackwater.errors import UnsupportedFeature
+from slackwater.spark.read import table_scan
+from slackwater.spark.session.classic_connect import is_connect
+
+pytestmark = [pytest.mark.spark, pytest.mark.modes]
+
+ZONE = "spark.sql.session.timeZone"
+ZONES = {"U": "UTC", "K": "Asia/Kolkata", "N": "America/New_York"}
+# The zones of `spark.sql` and of two reads of its frame.
+STEPS = ["UKU", "KUN", "UUK"]
+CONDITIONS = [
+    "ts = '2024-01-05 05:00:00'",
+    "ts >= DATE'2024-01-05' AND ts < '2024-01-05 04:00:00'",
+    "CAST(ts AS DATE) = DATE'2024-01-05'",
+    "day <= '2024-01-04 06:00:00'",
+]
+
+Conf = Callable[[str, str], None]
+
+
+@pytest.fixture(params=["few files", "many files"])
+def tables(
+    request: pytest.FixtureRequest, spark: SparkSession, db: str, conf: Conf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tables `delta` and `parquet` of the current database, with the same rows in many files."""
+    if request.param == "many files":
+        monkeypatch.setattr(table_scan, "FEW_FILES", 0)
+    conf(ZONE, "UTC")
+    # Two days from 2024-01-04 in UTC.
+    times = F.timestamp_seconds(F.lit(1_704_326_400) + F.col("id") * 1800)
+    rows = spark.range(0, 96, 1, 1).select("id", times.alias("ts"), F.date_trunc("day", times).alias("day"))
+    rows.write.format("delta").option("maxRecordsPerFile", 3).partitionBy("day").saveAsTable(f"{db}.by_delta")
+    rows.write.format("parquet").saveAsTable(f"{db}.by_parquet")
+
+
+def ids(frame: DataFrame) -> list[int]:
+    return sorted(row["id"] for row in frame.select("id").collect())
+
+
+@pytest.mark.parametrize("steps", STEPS)
+@pytest.mark.parametrize("query", ["SELECT id FROM {0} WHERE {1}", "SELECT * FROM (SELECT * FROM {0}) WHERE {1}"])
+def test_the_zone_changes_between_a_query_and_its_reads(
+    spark: SparkSession, tables: None, db: str, steps: str, query: str, conf: Conf
+) -> None:
+    def found(kind: str, condition: str) -> list[list[int]]:
+        conf(ZONE, ZONES[steps[0]])
+        frame = spark.sql(query.format(f"{db}.by_{kind}", condition))
+        rows = []
+        for step in steps[1:]:
+            conf(ZONE, ZONES[step])
+            rows.append(ids(frame))
+        return rows
+
+    for condition in CONDITIONS:
+        delta, parquet = (found(kind, condition) for kind in ("delta", "parquet"))
+        assert delta == parquet, condition
+        assert any(parquet), condition
+
+
+@pytest.mark.parametrize("kind", ["VIEW", "TEMP VIEW", "GLOBAL TEMP VIEW"])
+def test_a_view_reads_times_in_the_zone_of_its_creation(
+    spark: SparkSession, tables: None, db: str, kind: str, conf: Conf
+) -> None:
+    def found(source: str, condition: str, query: str) -> list[list[int] | None]:
+        name = f"v_{source}"
+        whole = {"VIEW": f"{db}.{name}", "TEMP VIEW": name, "GLOBAL TEMP VIEW": f"global_temp.{name}"}[kind]
+        conf(ZONE, "UTC")
+        spark.sql(f"CREATE OR REPLACE {kind} {name} AS SELECT * FROM {db}.by_{source} WHERE {condition}")
+
+        def read(zones: str) -> list[int]:
+            conf(ZONE, ZONES[zones[0]])
+            frame = spark.sql(query.format(whole)) if query else spark.table(whole)
+            conf(ZONE, ZONES[zones[1]])
+            return ids(frame)
+
+        rows: list[list[int] | None] = [read("UU")]
+        for zones in ("KK", "KU", "UK"):
+            if source == "delta" and is_connect(spark):
+                with pytest.raises(UnsupportedFeature, match=f"{name}.* was created with {ZONE}=UTC.*has Asia/Kolkata"):
+                    read(zones)
+                rows.append(None)
+            else:
+                rows.append(read(zones))
+        return rows
+
+    for condition in CONDITIONS:
+        for query in ("", "SELECT id FROM {} WHERE day < '2024-01-05 03:00:00'"):
+            delta, parquet = (found(source, condition, query) for source in ("delta", "parquet"))
+            if is_connect(spark):
+                delta, parquet = delta[:1], parquet[:1]
+            assert delta == parquet, (condition, query)
+            assert any(parquet), condition
+    spark.sql("DROP VIEW IF EXISTS global_temp.v_delta")
+    spark.sql("DROP VIEW IF EXISTS global_temp.v_parquet")
