@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+import slackwater
 from slackwater.errors import UnsupportedFeature
 from slackwater.spark.read import table_scan
 from slackwater.spark.session.classic_connect import is_connect
@@ -102,3 +103,42 @@ def test_a_view_reads_times_in_the_zone_of_its_creation(
             assert any(parquet), condition
     spark.sql("DROP VIEW IF EXISTS global_temp.v_delta")
     spark.sql("DROP VIEW IF EXISTS global_temp.v_parquet")
+
+
+def test_a_lake_is_read_and_changed_in_the_zone_of_the_statement(
+    spark: SparkSession, lake: slackwater.Lake, conf: Conf
+) -> None:
+    """`lake` was opened by a session in another zone."""
+    conf(ZONE, "UTC")
+    lake.create_table("times", "id BIGINT, ts TIMESTAMP")
+    times = F.timestamp_seconds(F.lit(1_704_326_400) + F.col("id") * 1800)
+    rows = spark.range(0, 96, 1, 1).select("id", times.alias("ts"))
+    rows.write.format("delta").mode("append").option("maxRecordsPerFile", 3).save(lake.location("times"))
+    other = spark.newSession()
+    other.conf.set(ZONE, "Asia/Kolkata")
+    lake.attach(other)
+    left = set(range(96))
+
+    def removed(statement: str) -> set[int]:
+        nonlocal left
+        other.sql(statement)
+        before, left = left, {row["id"] for row in lake.table("times").toDF().collect()}
+        return before - left
+
+    try:
+        assert ids(other.sql("SELECT id FROM lake.times WHERE ts = '2024-01-05 05:00:00'")) == [47]
+        assert ids(other.table("lake.times").where("ts = '2024-01-05 05:00:00'")) == [47]
+        assert ids(other.sql("SELECT id FROM lake.times VERSION AS OF 1 WHERE ts = '2024-01-05 05:00:00'")) == [47]
+        assert removed("DELETE FROM lake.times WHERE ts = '2024-01-05 05:00:00'") == {47}
+        assert removed(
+            "UPDATE lake.times SET id = -1, ts = '2024-03-01 00:00:00' WHERE ts = '2024-01-05 05:30:00'"
+        ) == {48}
+        assert ids(lake.table("times").toDF().where("ts = '2024-02-29 18:30:00'")) == [-1]
+        merge = "MERGE INTO lake.times t USING (SELECT 1 AS n) s ON t.ts = '2024-01-05 06:30:00'"
+        assert removed(f"{merge} WHEN MATCHED THEN DELETE") == {50}
+        other.sql("BEGIN TRANSACTION ON lake")
+        assert ids(other.sql("SELECT id FROM lake.times WHERE ts = '2024-01-05 07:30:00'")) == [52]
+        other.sql("DELETE FROM lake.times WHERE ts = '2024-01-05 07:30:00'")
+        assert removed("COMMIT") == {52}
+    finally:
+        lake.detach(other)

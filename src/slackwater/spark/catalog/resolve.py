@@ -31,6 +31,7 @@ _PATH_NAME = re.compile(r"(?is)delta\.`(.+)`\Z")
 class LakeName:
     """The name of a table in the lake attached under `attached`. `is_there` is True if the lake has the table.
 
+    `lake` works in the session of the name. Another session may have opened the lake.
     `transaction` is the open transaction of this lake in the session. If `is_certain` is True, the name cannot mean a
     table of Spark's catalog.
     """
@@ -124,7 +125,8 @@ def lake_name_of(spark: SparkSession, parts: Sequence[str], is_new: bool = False
         is_certain = len(parts) == 1
     transaction = names.open_transaction if names.transaction_lake is lake else None
     spelled = _spelled(spark, lake, name)
-    return LakeName(lake, attached, spelled or name, spelled is not None, transaction, is_certain)
+    own = lake.in_session(spark)
+    return LakeName(own, attached, spelled or name, spelled is not None, transaction, is_certain)
 
 
 def _spelled(spark: SparkSession, lake: AttachedLake, name: str) -> str | None:

@@ -46,6 +46,10 @@ class AttachedLake(Protocol):
         """Return the table `name`."""
         ...
 
+    def in_session(self, spark: SparkSession) -> AttachedLake:
+        """Return the lake for the session `spark`."""
+        ...
+
     def table_names(self) -> Sequence[str]:
         """Return the names of the lake's tables."""
         ...

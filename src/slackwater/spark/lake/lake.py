@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -422,6 +423,21 @@ class Lake(LogLake):
         """
         attach(spark or self._session(), self, name)
         return self
+
+    def in_session(self, spark: SparkSession) -> Self:
+        """Return this lake for the session `spark`. Reads and writes run in the session, with its settings.
+
+        The session's statements use an attached lake in this way. Uses of the result raise InvalidArgument after
+        `spark.stop()`.
+
+        >>> lake.in_session(spark.newSession()).table("stock").toDF().first().qty
+        10
+        """
+        if spark is self._spark:
+            return self
+        found = copy.copy(self)
+        found._spark = spark
+        return found
 
     def detach(self, spark: SparkSession | None = None) -> None:
         """Remove the lake's names from the session `spark`, by default the lake's.

@@ -17,6 +17,7 @@ from slackwater.spark.dml.merge.builder import MATCHED, NOT_MATCHED_BY_SOURCE
 from slackwater.spark.dml.merge.clauses import ResolvedClause, first_match
 from slackwater.spark.dml.merge.source import SOURCE_ID, MergeSource
 from slackwater.spark.read.row_addresses import AddressedRows, RowsByFile, united
+from slackwater.spark.session.frames import local_checkpoint
 
 PAIR, CLAUSE = "__slackwater_pair", "__slackwater_clause"
 _NOTHING = RowsByFile({}, 0)
@@ -53,7 +54,7 @@ class MergeMatches:
         pairs = None
         if matched:
             clause = first_match(matched).cast("int").alias(CLAUSE)
-            pairs = joined.select(located.address, F.col(SOURCE_ID).alias(PAIR), clause).localCheckpoint()
+            pairs = local_checkpoint(joined.select(located.address, F.col(SOURCE_ID).alias(PAIR), clause))
             change.kept.append(pairs)
             groups = dict(located.grouped_bitmaps(pairs, F.col(CLAUSE)))
         else:
