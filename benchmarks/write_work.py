@@ -38,8 +38,7 @@ Append = Callable[[dict[str, Any]], object]
 
 def ours_checkpoint(path: str) -> Work:
     """Open the newest version; the work is its checkpoint, and that `_last_checkpoint` names it."""
-    from slackwater.log.checkpoints.write_checkpoint import write_checkpoint
-    from slackwater.log.files.last_checkpoint import write_last_checkpoint
+    from slackwater.log.checkpoints.write_checkpoint import write_checkpoint, write_last_checkpoint
     from slackwater.scan.snapshot import Snapshot
 
     snapshot = Snapshot.load(path)

@@ -15,8 +15,7 @@ import deltalake
 from benchmarks.harness import Row, agree, interleaved, middle, timed
 from benchmarks.log_tables import METADATA, PROTOCOL, checkpointed_table, file_stats, write_commit
 from benchmarks.scales import Scale, once
-from slackwater.log.checkpoints.write_checkpoint import write_checkpoint
-from slackwater.log.files.last_checkpoint import write_last_checkpoint
+from slackwater.log.checkpoints.write_checkpoint import write_checkpoint, write_last_checkpoint
 from slackwater.log.table import Table
 from slackwater.maintenance.clone import shallow_clone
 from slackwater.maintenance.restore import restore

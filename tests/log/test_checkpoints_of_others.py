@@ -9,9 +9,8 @@ from pathlib import PurePosixPath
 import pytest
 
 from slackwater.errors import CheckpointFallbackWarning, CorruptCheckpoint, MissingCommit
-from slackwater.log.checkpoints.write_checkpoint import write_checkpoint
+from slackwater.log.checkpoints.write_checkpoint import write_checkpoint, write_last_checkpoint
 from slackwater.log.cleanup import clean_up_log
-from slackwater.log.files.last_checkpoint import write_last_checkpoint
 from tests.log.tables import DEFAULT, Action, TableLog, add, checkpoint_metadata, facts, remove, txn
 
 NEVER_MS = 1 << 50

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from slackwater.errors import CommitOwnerUnavailable, CommitUnknown, TableNotFound
-from slackwater.log.checkpoints.write_checkpoint import write_checkpoint
-from slackwater.log.files.last_checkpoint import write_last_checkpoint
+from slackwater.log.checkpoints.write_checkpoint import write_checkpoint, write_last_checkpoint
 from slackwater.owner.api.commits import CommitConflict
 from slackwater.owner.embedded import EmbeddedOwner
 from slackwater.owner.publish.backfill import Backfill

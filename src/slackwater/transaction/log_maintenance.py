@@ -8,10 +8,15 @@ operations on managed-commit tables".
 from __future__ import annotations
 
 from slackwater.errors import InvalidArgument
-from slackwater.log.checkpoints.write_checkpoint import V2_FEATURE, CheckpointLayout, write_checkpoint
+from slackwater.log.checkpoints.write_checkpoint import (
+    V2_FEATURE,
+    CheckpointLayout,
+    write_checkpoint,
+    write_last_checkpoint,
+)
 from slackwater.log.cleanup import LogCleanup, clean_up_log
 from slackwater.log.compaction import compact_log
-from slackwater.log.files.last_checkpoint import CheckpointInfo, write_last_checkpoint
+from slackwater.log.files.last_checkpoint import CheckpointInfo
 from slackwater.log.files.segment import list_log
 from slackwater.protocol.properties.properties import CHECKPOINT_INTERVAL, CHECKPOINT_POLICY, TableProperties
 from slackwater.scan.snapshot import Snapshot

@@ -15,7 +15,8 @@ from typing import TypeVar
 from slackwater.log.checksum_totals import checksum_of, first_checksum, has_histograms, next_checksum
 from slackwater.log.cleanup import cleanup_cutoff_ms
 from slackwater.log.files.commits import ParsedCommit
-from slackwater.log.files.last_checkpoint import LAST_CHECKPOINT, has_checkpoint, read_last_checkpoint
+from slackwater.log.files.last_checkpoint import LAST_CHECKPOINT, read_last_checkpoint
+from slackwater.log.files.segment import has_checkpoint
 from slackwater.log.files.version_checksum import VersionChecksum, write_version_checksum
 from slackwater.protocol.features.table_configuration import TableConfiguration
 from slackwater.protocol.properties.properties import ENABLE_EXPIRED_LOG_CLEANUP, TableProperties

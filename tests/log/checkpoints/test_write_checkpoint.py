@@ -25,9 +25,9 @@ from slackwater.errors import (
     StorageError,
     UnsupportedFeature,
 )
-from slackwater.log.checkpoints.write_checkpoint import CheckpointLayout, write_checkpoint
+from slackwater.log.checkpoints.write_checkpoint import CheckpointLayout, write_checkpoint, write_last_checkpoint
 from slackwater.log.files import action_parquet_writer
-from slackwater.log.files.last_checkpoint import CheckpointInfo, write_last_checkpoint
+from slackwater.log.files.last_checkpoint import CheckpointInfo
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.protocol.actions.file_names import LogFileKind
 from tests.examples import examples

@@ -6,12 +6,12 @@ import json
 
 import pytest
 
+from slackwater.log.checkpoints.write_checkpoint import write_last_checkpoint
 from slackwater.log.files.last_checkpoint import (
     LAST_CHECKPOINT,
     CheckpointInfo,
     LastCheckpoint,
     read_last_checkpoint,
-    write_last_checkpoint,
 )
 from slackwater.protocol.actions.json_checksum import checksum
 from tests.log.tables import DEFAULT, TableLog

@@ -11,10 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from slackwater.errors import CheckpointFallbackWarning, CorruptLog, InvalidArgument
-from slackwater.log.checkpoints.write_checkpoint import write_checkpoint
+from slackwater.log.checkpoints.write_checkpoint import write_checkpoint, write_last_checkpoint
 from slackwater.log.checksum_totals import checksum_of, file_totals, has_histograms, next_checksum
 from slackwater.log.files.file_histograms import SIZE_BINS, FileSizeHistogram
-from slackwater.log.files.last_checkpoint import write_last_checkpoint
 from slackwater.log.files.version_checksum import VersionChecksum, read_version_checksum, write_version_checksum
 from slackwater.protocol.actions.actions import Protocol
 from tests.examples import examples

@@ -14,9 +14,8 @@ from slackwater.errors import (
     ObjectNotFound,
     StorageError,
 )
-from slackwater.log.checkpoints.write_checkpoint import write_checkpoint
+from slackwater.log.checkpoints.write_checkpoint import write_checkpoint, write_last_checkpoint
 from slackwater.log.cleanup import clean_up_log
-from slackwater.log.files.last_checkpoint import write_last_checkpoint
 from slackwater.protocol.actions.file_names import commit_path
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage import ObjectStore

@@ -14,9 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.errors import CorruptTable
-from slackwater.log.checkpoints.write_checkpoint import write_checkpoint
+from slackwater.log.checkpoints.write_checkpoint import write_checkpoint, write_last_checkpoint
 from slackwater.log.cleanup import delete_versions_before
-from slackwater.log.files.last_checkpoint import write_last_checkpoint
 from slackwater.protocol.actions.actions import Protocol
 from slackwater.protocol.features.row_tracking import DOMAIN, domain_metadata
 from slackwater.protocol.features.table_features import supported_features

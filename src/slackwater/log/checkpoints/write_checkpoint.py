@@ -35,10 +35,12 @@ from slackwater.log.checkpoints.write_sidecars import (
 )
 from slackwater.log.files.action_parquet_writer import ActionParquetWriter
 from slackwater.log.files.checkpoint import Checkpoint, count_rows
-from slackwater.log.files.last_checkpoint import CheckpointInfo
+from slackwater.log.files.last_checkpoint import LAST_CHECKPOINT, CheckpointInfo, read_last_checkpoint
+from slackwater.log.files.segment import has_checkpoint
 from slackwater.log.live_files import live_batches, tombstone_batches
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.protocol.actions.file_names import LOG, checkpoint_name, commit_name, uuid_checkpoint_name
+from slackwater.protocol.actions.json_checksum import checksum
 from slackwater.protocol.features.table_features import validate_known_to_writers
 from slackwater.protocol.properties.properties import (
     CHECKPOINT_POLICY,
@@ -50,6 +52,9 @@ from slackwater.storage.store import ObjectStore
 V2_FEATURE = "v2Checkpoint"
 SIDECAR_ACTIONS = 100_000
 """Default maximum number of actions in a sidecar."""
+
+# Checksum file of Hadoop's local file system, compared with the file on every read.
+_HADOOP_CHECKSUM = "_delta_log/._last_checkpoint.crc"
 
 _Group = tuple[str, Sequence[dict[str, Any]]]
 
@@ -101,6 +106,28 @@ def write_checkpoint(
         written: _Written = snapshot.retry_without_damaged_checkpoint(lambda: work.write(chosen))
     _verify(store, written)
     return written.info
+
+
+def write_last_checkpoint(store: ObjectStore, info: CheckpointInfo) -> bool:
+    """Point `_last_checkpoint` at the checkpoint `info`. Return False if it names a newer checkpoint.
+
+    In this case, the hint stays unchanged. A hint at a newer version without a checkpoint is wrong, and is replaced.
+    Raises StorageError.
+    Source: delta-protocol.md "Last Checkpoint File Schema".
+    """
+    hint = read_last_checkpoint(store)
+    if hint is not None and hint.version > info.version and has_checkpoint(store, hint.version):
+        return False
+    node = {
+        "version": info.version,
+        "size": info.num_actions,
+        "sizeInBytes": info.size_bytes,
+        "numOfAddFiles": info.num_add_files,
+    }
+    node_with_checksum = {**node, "checksum": checksum(orjson.dumps(node))}
+    store.delete([_HADOOP_CHECKSUM])
+    store.put(LAST_CHECKPOINT, orjson.dumps(node_with_checksum))
+    return True
 
 
 @dataclass(frozen=True, slots=True)

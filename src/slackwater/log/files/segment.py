@@ -286,6 +286,18 @@ def _missing(listing: LogListing, where: str, missing: Sequence[int], target: in
     )
 
 
+def has_checkpoint(store: ObjectStore, version: int) -> bool:
+    """Return whether the log has a complete checkpoint of `version`: one file, or all parts. Raises StorageError."""
+    files: list[tuple[LogFile, ObjectMeta]] = []
+    for meta in store.list_from(LOG, f"{LOG}/{version_prefix(version)}"):
+        file = parse_log_file(meta.path.rpartition("/")[2])
+        if file is not None and file.version > version:
+            break
+        if file is not None and file.version == version and file.kind in _CHECKPOINT_KINDS:
+            files.append((file, meta))
+    return bool(_complete_checkpoints(files))
+
+
 def _list_once(store: ObjectStore, start_version: int) -> LogListing:
     start_after = f"{LOG}/{version_prefix(start_version)}" if start_version else ""
     commits: dict[int, CommitFile] = {}

@@ -17,10 +17,9 @@ import pyarrow.compute as pc
 
 from slackwater.errors import InvalidArgument, OperationNotAllowed
 from slackwater.log import checkpoint_protection
-from slackwater.log.checkpoints.write_checkpoint import write_checkpoint
+from slackwater.log.checkpoints.write_checkpoint import write_checkpoint, write_last_checkpoint
 from slackwater.log.cleanup import delete_versions_before
 from slackwater.log.files.file_actions import ADD_SCHEMA
-from slackwater.log.files.last_checkpoint import write_last_checkpoint
 from slackwater.log.history import format_ms
 from slackwater.predicate.predicate import Constant
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata
