@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     import duckdb
     import pandas as pd  # type: ignore[import-untyped]
     import polars as pl
-    import pyarrow as pa
 
     from slackwater.log.files.version_checksum import VersionChecksum
     from slackwater.log.history import CommitHistory
