@@ -166,6 +166,8 @@ def test_settings_are_those_of_the_creation(
             rows(f"SELECT * FROM {v}")
     else:
         assert rows(f"SELECT * FROM {v}") == rows(f"SELECT * FROM {w}")
+    for name in (v, w):
+        spark.sql(f"DROP VIEW {name}")
 
 
 def test_what_other_sessions_do_not_have_is_refused(spark: SparkSession, table: str, lake: slackwater.Lake) -> None:

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.modes]
 ZONE = "spark.sql.session.timeZone"
 ZONES = {"U": "UTC", "K": "Asia/Kolkata", "N": "America/New_York"}
 # The zones of `spark.sql` and of two reads of its frame.
-STEPS = ["UKU", "KUN", "UUK"]
+STEPS = ["UKU", "KUN"]
 CONDITIONS = [
     "ts = '2024-01-05 05:00:00'",
     "ts >= DATE'2024-01-05' AND ts < '2024-01-05 04:00:00'",
@@ -72,9 +72,10 @@ def test_the_zone_changes_between_a_query_and_its_reads(
 def test_a_view_reads_times_in_the_zone_of_its_creation(
     spark: SparkSession, tables: None, db: str, kind: str, conf: Conf
 ) -> None:
+    names = {"VIEW": f"{db}.v_{{}}", "TEMP VIEW": "v_{}", "GLOBAL TEMP VIEW": "global_temp.v_{}"}
+
     def found(source: str, condition: str, query: str) -> list[list[int] | None]:
-        name = f"v_{source}"
-        whole = {"VIEW": f"{db}.{name}", "TEMP VIEW": name, "GLOBAL TEMP VIEW": f"global_temp.{name}"}[kind]
+        name, whole = f"v_{source}", names[kind].format(source)
         conf(ZONE, "UTC")
         spark.sql(f"CREATE OR REPLACE {kind} {name} AS SELECT * FROM {db}.by_{source} WHERE {condition}")
 
@@ -94,15 +95,15 @@ def test_a_view_reads_times_in_the_zone_of_its_creation(
                 rows.append(read(zones))
         return rows
 
-    for condition in CONDITIONS:
+    for condition in CONDITIONS[::2]:
         for query in ("", "SELECT id FROM {} WHERE day < '2024-01-05 03:00:00'"):
             delta, parquet = (found(source, condition, query) for source in ("delta", "parquet"))
             if is_connect(spark):
                 delta, parquet = delta[:1], parquet[:1]
             assert delta == parquet, (condition, query)
             assert any(parquet), condition
-    spark.sql("DROP VIEW IF EXISTS global_temp.v_delta")
-    spark.sql("DROP VIEW IF EXISTS global_temp.v_parquet")
+    for source in ("delta", "parquet"):
+        spark.sql(f"DROP VIEW {names[kind].format(source)}")
 
 
 def test_a_lake_is_read_and_changed_in_the_zone_of_the_statement(
