@@ -216,7 +216,7 @@ class LogLake(LakeMembership):
         >>> opened = slackwater.LogLake.open(path)
         >>> opened.close()
         """
-        self._is_closed = True
+        self._closed.set()
         detach(self._owner)
         self._owner.close()
 

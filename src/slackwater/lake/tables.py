@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Hashable, Mapping
 
 from slackwater.errors import InvalidArgument
@@ -27,14 +28,14 @@ class LakeTables:
         self._owner = owner
         self._root = root
         self._storage_options = dict(storage_options or {})
-        self._is_closed = False
+        self._closed = threading.Event()
         self._recent = RecentSnapshots()
         self.clock = Clock()
 
     @property
     def owner(self) -> CommitOwner:
         """The commit owner. Raises InvalidArgument if the lake is closed."""
-        if self._is_closed:
+        if self._closed.is_set():
             raise InvalidArgument(f"the lake {place_of(self._root, self._owner)} is closed. Open it again")
         return self._owner
 

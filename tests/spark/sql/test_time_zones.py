@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import slackwater
-from slackwater.errors import UnsupportedFeature
+from slackwater.errors import InvalidArgument, UnsupportedFeature
 from slackwater.spark.read import table_scan
 from slackwater.spark.session.classic_connect import is_connect
 
@@ -143,3 +145,24 @@ def test_a_lake_is_read_and_changed_in_the_zone_of_the_statement(
         assert removed("COMMIT") == {52}
     finally:
         lake.detach(other)
+
+
+def test_a_lake_for_another_session_is_the_same_lake(spark: SparkSession, tmp_path: Path, conf: Conf) -> None:
+    slackwater.enable(spark)
+    other = spark.newSession()
+    lake = slackwater.Lake.open(tmp_path / "lake", spark=spark)
+    lake.create_table("t", "id INT")
+    mine = lake.in_session(other)
+    assert mine is not lake
+    assert lake.in_session(spark) is lake
+    mine.attach(other)
+    lake.attach(other)
+    other.sql("INSERT INTO lake.t VALUES (1), (2)")
+    mine.run(lambda tx: tx.table("t").delete("id = 1"))
+    assert ids(lake.table("t").toDF()) == ids(mine.table("t").toDF()) == [2]
+    mine.close()
+    for each in (lake, mine, lake.in_session(spark.newSession())):
+        with pytest.raises(InvalidArgument, match="is closed"):
+            each.table("t")
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        other.sql("SELECT * FROM lake.t").collect()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -80,6 +79,8 @@ class Lake(LogLake):
     ) -> None:
         super().__init__(owner, root, storage_options)
         self._spark = spark
+        # The lake that this one is for another session.
+        self._opened: Self | None = None
 
     @classmethod
     def open(
@@ -421,22 +422,24 @@ class Lake(LogLake):
         10
         >>> lake.detach(spark)
         """
-        attach(spark or self._session(), self, name)
+        attach(spark or self._session(), self._opened or self, name)
         return self
 
     def in_session(self, spark: SparkSession) -> Self:
         """Return this lake for the session `spark`. Reads and writes run in the session, with its settings.
 
-        The session's statements use an attached lake in this way. Uses of the result raise InvalidArgument after
-        `spark.stop()`.
+        The session's statements use an attached lake in this way. Closing one of both closes the other. Uses of the
+        result raise InvalidArgument after `spark.stop()`.
 
         >>> lake.in_session(spark.newSession()).table("stock").toDF().first().qty
         10
         """
         if spark is self._spark:
             return self
-        found = copy.copy(self)
-        found._spark = spark
+        # A copy as by `pickle` would have its own state: closed or not, the versions read, the clock.
+        found = object.__new__(type(self))
+        vars(found).update(vars(self))
+        found._spark, found._opened = spark, self._opened or self
         return found
 
     def detach(self, spark: SparkSession | None = None) -> None:
@@ -449,7 +452,7 @@ class Lake(LogLake):
         ['sku', 'qty']
         >>> lake.detach(spark)
         """
-        detach(spark or self._session(), self)
+        detach(spark or self._session(), self._opened or self)
 
     def close(self) -> None:
         """Backfill the commits of this process, and release the owner and its tables.
@@ -463,7 +466,7 @@ class Lake(LogLake):
         True
         """
         try:
-            forget(self)
+            forget(self._opened or self)
         finally:
             super().close()
 
