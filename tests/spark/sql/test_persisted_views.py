@@ -170,6 +170,24 @@ def test_settings_are_those_of_the_creation(
         spark.sql(f"DROP VIEW {name}")
 
 
+def test_names_of_a_view_have_the_case_of_its_creation(
+    spark: SparkSession, rows: Rows, table: str, conf: Callable[[str, str], None]
+) -> None:
+    spark.sql("CREATE VIEW v AS SELECT ID, V FROM T")
+    conf("spark.sql.caseSensitive", "true")
+    if is_connect(spark):
+        with pytest.raises(UnsupportedFeature, match=r"created with spark\.sql\.caseSensitive=false"):
+            rows("SELECT * FROM v")
+    else:
+        assert rows("SELECT * FROM v") == [(1, "a"), (2, "b")]
+
+
+def test_a_view_is_not_cached(spark: SparkSession, table: str) -> None:
+    spark.sql("CREATE VIEW v AS SELECT * FROM t")
+    with pytest.raises(UnsupportedFeature, match="CACHE TABLE `v`: Delta tables can get newer versions"):
+        spark.sql("CACHE TABLE v")
+
+
 def test_what_other_sessions_do_not_have_is_refused(spark: SparkSession, table: str, lake: slackwater.Lake) -> None:
     spark.sql("CREATE TEMP VIEW passing AS SELECT * FROM t")
     frame = spark.table("t")

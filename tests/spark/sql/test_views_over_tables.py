@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 import slackwater
@@ -36,6 +37,30 @@ def table(spark: SparkSession, db: str) -> str:
 def add(spark: SparkSession, *ids: int) -> None:
     for each in ids:
         spark.sql(f"INSERT INTO t VALUES ({each}, 'x')")
+
+
+@pytest.mark.parametrize("kind", ["TEMP", "GLOBAL TEMP"])
+def test_a_temporary_view_is_altered_renamed_and_keeps_its_columns(
+    spark: SparkSession, rows: Rows, db: str, kind: str
+) -> None:
+    """As a view over a table of Parquet, except that the table's new rows are seen."""
+    prefix = "global_temp." if kind == "GLOBAL TEMP" else ""
+    spark.sql("CREATE TABLE t USING delta AS SELECT id, id * 10 AS x FROM range(3)")
+    spark.sql(f"CREATE {kind} VIEW `a view-1.x` AS SELECT * FROM t")
+    spark.sql(f"CREATE {kind} VIEW named (a, b) AS SELECT * FROM t")
+    spark.sql("ALTER TABLE t ADD COLUMN n INT")
+    spark.sql("INSERT INTO t VALUES (9, 90, 900)")
+    assert rows(f"SELECT * FROM {prefix}`a view-1.x`") == [(0, 0), (1, 10), (2, 20), (9, 90)]
+    assert rows(f"SELECT a, b FROM {prefix}named WHERE b > 10") == [(2, 20), (9, 90)]
+    spark.sql(f"ALTER VIEW {prefix}named AS SELECT n FROM t")
+    assert rows(f"SELECT * FROM {prefix}named") == [(900,), (None,), (None,), (None,)]
+    spark.sql(f"ALTER VIEW {prefix}named RENAME TO renamed")
+    spark.sql("DELETE FROM t WHERE n IS NULL")
+    assert rows(f"SELECT * FROM {prefix}renamed") == [(900,)]
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        rows(f"SELECT * FROM {prefix}named")
+    for name in ("renamed", "`a view-1.x`"):
+        spark.sql(f"DROP VIEW {prefix}{name}")
 
 
 def test_a_view_sees_the_newest_version(spark: SparkSession, rows: Rows, table: str) -> None:

@@ -29,6 +29,7 @@ from slackwater.spark.catalog.session_catalog import (
 from slackwater.spark.catalog.view_settings import Rewritten, ViewSettings, copied, rows_of_view
 from slackwater.spark.session.classic_connect import is_connect
 from slackwater.spark.session.jvm_objects import java_class
+from slackwater.spark.session.settings import CASE_SENSITIVE, is_case_sensitive
 from slackwater.sql.lexer import name_at, quoted, tokens_of
 from slackwater.sql.parameters import text_literal
 from slackwater.sql.relations import relations_of
@@ -69,7 +70,9 @@ def stored_view(spark: SparkSession, parts: Sequence[str]) -> StoredView | None:
         settings = ViewSettings.of_catalog(metadata)
     if not text or len(namespace) != 2 or namespace[0] != SPARK_CATALOG:
         return None
-    return StoredView(entry, _with_whole_names(str(text), namespace), settings, described)
+    # Spark stores names in lower case, unless the session of the creation was case-sensitive.
+    folds = settings.values.get(CASE_SENSITIVE, "false").lower() == "false" and is_case_sensitive(spark)
+    return StoredView(entry, _with_whole_names(str(text), namespace, folds), settings, described)
 
 
 def expanded(spark: SparkSession, view: StoredView, statement: Rewritten) -> DataFrame:
@@ -194,8 +197,11 @@ def _whole(spark: SparkSession, parts: Sequence[str]) -> tuple[str, ...] | None:
     return None if entry is None else tuple(part.lower() for part in entry.parts)
 
 
-def _with_whole_names(query: str, namespace: Sequence[str]) -> str:
-    """Return the query with full names for all its relations, because views do not use the current database."""
+def _with_whole_names(query: str, namespace: Sequence[str], folds: bool) -> str:
+    """Return the query with full names for all its relations, because views do not use the current database.
+
+    With `folds`, the names are in lower case.
+    """
     tokens = tokens_of(query) or []
     starts = {token.start: at for at, token in enumerate(tokens)}
     changes = []
@@ -203,8 +209,9 @@ def _with_whole_names(query: str, namespace: Sequence[str]) -> str:
         name = name_at(tokens, starts[relation.start]) if relation.arguments is None else None
         if name is None or name.parts != relation.parts or path_in_parts(name.parts) is not None or len(name.parts) > 2:
             continue
-        prefix = "".join(f"{quoted(part)}." for part in namespace[: 3 - len(name.parts)])
-        changes.append(TextEdit(name.start, name.start, prefix))
+        own = [part.lower() if folds else part for part in name.parts]
+        whole = ".".join(map(quoted, [*namespace[: 3 - len(own)], *own]))
+        changes.append(TextEdit(name.start, name.end, whole))
     return apply_edits(query, changes)
 
 

@@ -26,7 +26,8 @@ _STORED, _SCHEMA_MODE = "view.sqlConfig.", "view.schemaMode"
 # Views created with delta-spark stored the class of its catalog.
 _CATALOGS = f"{_STORED}spark.sql.catalog."
 _MEANINGS = tuple(f"spark.sql.{name}" for name in ("ansi.", "caseSensitive", "legacy.", "parser.", "session."))
-_OF_CONNECT = (SESSION_ZONE, CASE_SENSITIVE, *STANDARD_SQL, "spark.sql.ansi.enabled")
+# A view stores no setting with Spark's default.
+_DEFAULTS = {CASE_SENSITIVE: "false", **STANDARD_SQL, "spark.sql.ansi.enabled": "true"}
 
 
 class Rewritten(Protocol):
@@ -47,7 +48,7 @@ class ViewSettings:
     def of_session(spark: SparkSession) -> ViewSettings:
         """Return the settings of a temporary view created now."""
         if is_connect(spark):
-            found = spark.client.get_config_dict(*_OF_CONNECT)
+            found = spark.client.get_config_dict(SESSION_ZONE, *_DEFAULTS)
             return ViewSettings({key: value for key, value in found.items() if value is not None})
         catalog, name = java_catalog(spark), new_view_name()
         plain_sql(spark, f"CREATE TEMPORARY VIEW {name} AS SELECT 1")
@@ -72,7 +73,7 @@ class ViewSettings:
     def of_description(described: Mapping[str, Any]) -> ViewSettings:
         """Return the settings in the fields of `DESCRIBE TABLE EXTENDED … AS JSON`, through Connect."""
         stored: Mapping[str, str] = described.get("view_creation_spark_configuration") or {}
-        return ViewSettings({key: value for key, value in stored.items() if key.startswith(_MEANINGS)})
+        return ViewSettings(_DEFAULTS | {key: value for key, value in stored.items() if key.startswith(_MEANINGS)})
 
     def read_conditions_as(self, spark: SparkSession) -> bool:
         """Return whether a condition in the view's text has the same meaning in the session."""

@@ -25,9 +25,9 @@ from slackwater.spark.session.local_frame import result_frame
 from slackwater.spark.session.reader_options import Options
 from slackwater.spark.session.settings import SessionSettings
 from slackwater.spark.session.types import to_spark_schema
-from slackwater.spark.sql.query import names_delta_tables
+from slackwater.spark.sql.query import names_delta_tables, view_frame
 from slackwater.spark.sql.statement import Statement, nothing
-from slackwater.spark.sql.views import keep
+from slackwater.spark.sql.views import is_temporary_view, keep, rename_kept
 from slackwater.spark.storage.stores import table_at
 from slackwater.spark.table.builder import (
     CREATE,
@@ -43,7 +43,7 @@ from slackwater.spark.table.table import DeltaTable
 from slackwater.spark.writer.save import begin_definition, newest_snapshot, save_as_definition
 from slackwater.sql import definitions as parsed
 from slackwater.sql.definitions import ColumnDefinition, TableCreation, creation_of
-from slackwater.sql.lexer import TokenCursor, name_at
+from slackwater.sql.lexer import TokenCursor, name_at, quoted
 from slackwater.transaction.commit.transaction import TableTransaction
 from slackwater.transaction.definition import TableDefinition
 
@@ -368,6 +368,11 @@ def create_view(statement: Statement) -> DataFrame | None:
         return _persisted(statement, cursor)
     cursor.accept("IF", "NOT", "EXISTS")
     name = cursor.name("the name of a view").parts[-1]
+    return _temporary(statement, cursor, name, is_global, replaces)
+
+
+def _temporary(statement: Statement, cursor: TokenCursor, name: str, is_global: bool, replaces: bool) -> DataFrame:
+    """Create or replace a temporary view. `cursor` is after the name of the view."""
     names = []
     if cursor.peek("("):
         names = [column.name.parts[-1] for column in parsed.columns_in(cursor.inner())]
@@ -376,7 +381,6 @@ def create_view(statement: Statement) -> DataFrame | None:
     cursor.expect("AS")
     query = cursor.rest()
     frame = statement.on_delta().query(query)
-    frame = frame.toDF(*names) if names else frame
     frame = keep(statement.spark, name, query, tuple(names), statement.views or {}, frame, is_global)
     method = {
         (False, False): frame.createTempView,
@@ -384,19 +388,31 @@ def create_view(statement: Statement) -> DataFrame | None:
         (True, False): frame.createGlobalTempView,
         (True, True): frame.createOrReplaceGlobalTempView,
     }[is_global, replaces]
-    method(name)
+    method(quoted(name))
     return nothing(statement.spark)
 
 
 def alter_view(statement: Statement) -> DataFrame | None:
-    """Run `ALTER VIEW v AS …` over Delta tables: replace the query of a view of the catalog."""
+    """Run `ALTER VIEW v AS …` over Delta tables, and `ALTER VIEW v RENAME TO w` of a temporary view over them."""
     statement = statement.with_values()
     cursor = statement.cursor()
     if not cursor.accept("ALTER", "VIEW"):
         return None
+    spark, name = statement.spark, name_at(cursor.tokens, cursor.at)
+    is_temporary = name is not None and is_temporary_view(spark, name.parts)
+    if name is not None and is_temporary and cursor.place_of("RENAME") == name.next:
+        cursor.name()
+        cursor.expect("RENAME")
+        cursor.expect("TO")
+        new = cursor.name("the new name")
+        rename_kept(spark, name.parts, new.parts[-1], lambda: plain_sql(spark, statement.text))
+        return nothing(spark)
     at = cursor.place_of("AS", "SELECT", "WITH", "FROM", "TABLE", "VALUES")
     if at == len(statement.tokens) or not names_delta_tables(statement.spark, statement.text, statement.tokens):
         return None
+    if name is not None and is_temporary:
+        cursor.name()
+        return _temporary(statement, cursor, name.parts[-1], is_global=len(name.parts) > 1, replaces=True)
     return _persisted(statement, cursor)
 
 
@@ -444,10 +460,13 @@ def cache_table(statement: Statement) -> DataFrame | None:
     options = f" OPTIONS ({cursor.group()})" if cursor.accept("OPTIONS") else ""
     cursor.accept("AS")
     if cursor.is_done:
-        if named_table(statement.spark, name.parts) is None:
+        is_of_catalog = view_frame(statement.spark, name.parts) is not None and not is_temporary_view(
+            statement.spark, name.parts
+        )
+        if not is_of_catalog and named_table(statement.spark, name.parts) is None:
             return None
         raise UnsupportedFeature(
-            f"CACHE TABLE {name.text}: a Delta table can get newer versions, so it is not cached. Cache a query: "
+            f"CACHE TABLE {name.text}: Delta tables can get newer versions, so they are not cached. Cache a query: "
             "CACHE TABLE a_name AS …"
         )
     query = cursor.rest()

@@ -38,12 +38,13 @@ _being_read: ContextVar[frozenset[str]] = ContextVar("views that are being read"
 
 @dataclass(frozen=True)
 class KeptView:
-    """A view's query, with names valid in every database, and its column names if the view sets them.
+    """A view's query, with names valid in every database, the query's columns, and new names if the view sets them.
 
     `frames` are the frames of names in the query. `mark` is also in Spark's view. `settings`: of the creation.
     """
 
     query: str
+    query_columns: tuple[str, ...]
     columns: tuple[str, ...]
     frames: Mapping[str, DataFrame]
     mark: str
@@ -61,9 +62,13 @@ def keep(
 ) -> DataFrame:
     """Store the query of the view `name`. Return `frame`, the query's present rows, with a mark for Spark's view.
 
+    The result has the names `columns`, if there are any.
+
     Some views are not stored, and only Spark's view remains: a view of itself, a view with duplicate column names, and
     a global view over objects of one session. Such objects are temporary views, frames and lakes.
     """
+    query_columns = tuple(frame.columns)
+    frame = frame.toDF(*columns) if columns else frame
     names = [column.lower() for column in frame.columns]
     relations = relations_of(query, tokens_of(query) or [])
     read = {each.parts for each in relations}
@@ -75,7 +80,8 @@ def keep(
     # Read the frames of `{name}` now, because PySpark drops their views at the end of the statement.
     passing = [parts[0] for parts in read if parts[0].startswith(_OF_FRAMES) and parts[0] not in frames]
     frames = {**frames, **{each: plain_sql(spark, f"TABLE {quoted(each)}") for each in passing}}
-    kept = KeptView(_with_whole_names(spark, query), columns, frames, uuid.uuid4().hex, ViewSettings.of_session(spark))
+    whole, settings = _with_whole_names(spark, query), ViewSettings.of_session(spark)
+    kept = KeptView(whole, query_columns, columns, frames, uuid.uuid4().hex, settings)
     with _lock:
         if is_global:
             _take_in(_global_views.setdefault(_key(spark, name), {}), kept)
@@ -102,9 +108,37 @@ def kept_view(
     def rows() -> DataFrame:
         with reading(".".join((*parts[:-1], _key(spark, parts[-1])))):
             frame = read(found, ".".join(parts))
+        if tuple(frame.columns) != found.query_columns:
+            # A table of `SELECT *` has got other columns.
+            frame = frame.select(*(F.col(quoted(column)) for column in found.query_columns))
         return frame.toDF(*found.columns) if found.columns else frame
 
     return rows
+
+
+def is_temporary_view(spark: SparkSession, parts: tuple[str, ...]) -> bool:
+    """Return whether the name is one of a temporary view, of the session or global."""
+    if len(parts) == 2:
+        return parts[0].lower() == GLOBAL_TEMP
+    entry = entry_of(spark, parts) if len(parts) == 1 else None
+    return entry is not None and entry.is_temporary
+
+
+def rename_kept(spark: SparkSession, parts: tuple[str, ...], new: str, rename: Callable[[], object]) -> None:
+    """Rename a temporary view to `new`. `rename` does so in Spark."""
+    is_global = len(parts) == 2
+    found = _global_view(spark, parts) if is_global else _view_of_session(spark, parts)
+    rename()
+    if found is None:
+        return
+    with _lock:
+        if is_global:
+            _global_views.get(_key(spark, parts[-1]), {}).pop(found.mark, None)
+            _take_in(_global_views.setdefault(_key(spark, new), {}), found)
+        else:
+            known = _views.setdefault(session_key(spark), {})
+            known.pop(_key(spark, parts[-1]), None)
+            known[_key(spark, new)] = found
 
 
 def _view_of_session(spark: SparkSession, parts: tuple[str, ...]) -> KeptView | None:
