@@ -63,6 +63,15 @@ def test_a_temporary_view_is_altered_renamed_and_keeps_its_columns(
         spark.sql(f"DROP VIEW {prefix}{name}")
 
 
+def test_two_frames_of_a_view_are_joined_on_their_columns(spark: SparkSession, db: str) -> None:
+    spark.sql("CREATE TABLE t USING delta AS SELECT id, id * 10 AS x FROM range(3)")
+    spark.sql("CREATE TEMP VIEW v AS SELECT * FROM t")
+    for read in (spark.table, lambda name: spark.sql(f"SELECT * FROM {name}")):
+        one, two = read("v"), read("v")
+        joined = one.join(two, one["id"] * 10 == two["x"]).select(one["id"], two["x"])
+        assert sorted(map(tuple, joined.collect())) == [(0, 0), (1, 10), (2, 20)]
+
+
 def test_a_view_sees_the_newest_version(spark: SparkSession, rows: Rows, table: str) -> None:
     spark.sql("CREATE TEMP VIEW v AS SELECT id FROM t WHERE id < 5")
     add(spark, 2, 9)

@@ -108,10 +108,13 @@ def kept_view(
     def rows() -> DataFrame:
         with reading(".".join((*parts[:-1], _key(spark, parts[-1])))):
             frame = read(found, ".".join(parts))
-        if tuple(frame.columns) != found.query_columns:
-            # A table of `SELECT *` has got other columns.
-            frame = frame.select(*(F.col(quoted(column)) for column in found.query_columns))
-        return frame.toDF(*found.columns) if found.columns else frame
+        names = found.columns or found.query_columns
+        if len({column.lower() for column in found.query_columns}) < len(names):
+            return frame.toDF(*names)
+        # A table of `SELECT *` may have other columns now. With aliases, each read of a view has attributes of its own,
+        # so that two frames can be joined on their columns.
+        shown = zip(found.query_columns, names, strict=True)
+        return frame.select(*(F.col(quoted(column)).alias(name) for column, name in shown))
 
     return rows
 
