@@ -140,8 +140,8 @@ def _public(kind: type) -> set[str]:
 
 
 def test_the_public_methods_of_a_lake_are_these() -> None:
-    names = "activity adopt as_of attach backfill clone close connect create_table detach history location open"
-    changed = "drop_table maintain migrate release rename_table repair restore run"
+    names = "activity adopt as_of attach backfill clone close connect create_table detach history in_session location"
+    changed = "drop_table maintain migrate open release rename_table repair restore run"
     of_the_log = "owner recover_state snapshot"
     assert _public(slackwater.Lake) == {*f"{names} {changed} table table_names tables transaction {of_the_log}".split()}
 

@@ -97,13 +97,13 @@ def test_a_view_reads_times_in_the_zone_of_its_creation(
                 rows.append(read(zones))
         return rows
 
-    for condition in CONDITIONS[::2]:
-        for query in ("", "SELECT id FROM {} WHERE day < '2024-01-05 03:00:00'"):
-            delta, parquet = (found(source, condition, query) for source in ("delta", "parquet"))
-            if is_connect(spark):
-                delta, parquet = delta[:1], parquet[:1]
-            assert delta == parquet, (condition, query)
-            assert any(parquet), condition
+    outer = "SELECT id FROM {} WHERE day < '2024-01-05 03:00:00'"
+    for condition, query in ((CONDITIONS[0], ""), (CONDITIONS[3], outer)):
+        delta, parquet = (found(source, condition, query) for source in ("delta", "parquet"))
+        if is_connect(spark):
+            delta, parquet = delta[:1], parquet[:1]
+        assert delta == parquet, (condition, query)
+        assert any(parquet), condition
     for source in ("delta", "parquet"):
         spark.sql(f"DROP VIEW {names[kind].format(source)}")
 

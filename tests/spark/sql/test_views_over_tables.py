@@ -47,18 +47,18 @@ def test_a_temporary_view_is_altered_renamed_and_keeps_its_columns(
     prefix = "global_temp." if kind == "GLOBAL TEMP" else ""
     spark.sql("CREATE TABLE t USING delta AS SELECT id, id * 10 AS x FROM range(3)")
     spark.sql(f"CREATE {kind} VIEW `a view-1.x` AS SELECT * FROM t")
-    spark.sql(f"CREATE {kind} VIEW named (a, b) AS SELECT * FROM t")
+    spark.sql(f"CREATE {kind} VIEW with_names (a, b) AS SELECT * FROM t")
     spark.sql("ALTER TABLE t ADD COLUMN n INT")
     spark.sql("INSERT INTO t VALUES (9, 90, 900)")
     assert rows(f"SELECT * FROM {prefix}`a view-1.x`") == [(0, 0), (1, 10), (2, 20), (9, 90)]
-    assert rows(f"SELECT a, b FROM {prefix}named WHERE b > 10") == [(2, 20), (9, 90)]
-    spark.sql(f"ALTER VIEW {prefix}named AS SELECT n FROM t")
-    assert rows(f"SELECT * FROM {prefix}named") == [(900,), (None,), (None,), (None,)]
-    spark.sql(f"ALTER VIEW {prefix}named RENAME TO renamed")
+    assert rows(f"SELECT a, b FROM {prefix}with_names WHERE b > 10") == [(2, 20), (9, 90)]
+    spark.sql(f"ALTER VIEW {prefix}with_names AS SELECT n FROM t")
+    assert rows(f"SELECT * FROM {prefix}with_names") == [(900,), (None,), (None,), (None,)]
+    spark.sql(f"ALTER VIEW {prefix}with_names RENAME TO renamed")
     spark.sql("DELETE FROM t WHERE n IS NULL")
     assert rows(f"SELECT * FROM {prefix}renamed") == [(900,)]
     with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
-        rows(f"SELECT * FROM {prefix}named")
+        rows(f"SELECT * FROM {prefix}with_names")
     for name in ("renamed", "`a view-1.x`"):
         spark.sql(f"DROP VIEW {prefix}{name}")
 
