@@ -8,7 +8,7 @@ Source: Spark's `ViewHelper.sqlConfigsToProps`, `View.effectiveSQLConf`, `Sessio
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from slackwater.errors import UnsupportedFeature
 from slackwater.spark.catalog.frames import new_view_name, session_views, sql_over
 from slackwater.spark.catalog.session_catalog import java_catalog, plain_sql
-from slackwater.spark.session.classic_connect import is_connect
+from slackwater.spark.session.classic_connect import all_settings, is_connect
 from slackwater.spark.session.frames import frame_of_later_plan
 from slackwater.spark.session.jvm_objects import java_class, scala_object
 from slackwater.spark.session.settings import CASE_SENSITIVE, SESSION_ZONE, STANDARD_SQL, session_zone
@@ -79,8 +79,9 @@ class ViewSettings:
         """Return whether a condition in the view's text has the same meaning in the session."""
         if self.values.get(SESSION_ZONE, session_zone(spark)) != session_zone(spark):
             return False
+        now = all_settings(spark)
         return all(
-            str(spark.conf.get(key)).lower() == self.values.get(key, default).lower()
+            now.get(key, default).lower() == self.values.get(key, default).lower()
             for key, default in {CASE_SENSITIVE: "false", **STANDARD_SQL}.items()
         )
 
@@ -105,8 +106,11 @@ class ViewSettings:
         return frame_of_later_plan(spark, None, lambda _: frame, require)
 
 
-def rows_of_view(spark: SparkSession, metadata: Any, statement: Rewritten) -> DataFrame:
-    """Return the rows of `statement`, resolved with the settings in a view's `metadata`, in a classic session."""
+def rows_of_view(spark: SparkSession, metadata: Any, statement: Rewritten, items: Sequence[str] = ("*",)) -> DataFrame:
+    """Return the rows of `statement`, resolved with the settings in a view's `metadata`, in a classic session.
+
+    `items`: SQL text of the columns, over the columns of the statement.
+    """
     properties = metadata.properties()
     for key in _keys(properties):
         if key.startswith(_CATALOGS):
@@ -119,15 +123,17 @@ def rows_of_view(spark: SparkSession, metadata: Any, statement: Rewritten) -> Da
     with session_views(spark, statement.views):
         catalog.createTempView(name, view, True)
         try:
-            return plain_sql(spark, f"TABLE {name}")
+            return plain_sql(spark, f"FROM {name} SELECT {', '.join(items)}")
         finally:
             catalog.dropTempView(name)
 
 
 def copied(value: Any, **changed: Any) -> Any:
     """Return a copy of a Scala case class value with some fields changed."""
-    names = [str(value.productElementName(at)) for at in range(value.productArity())]
-    return value.copy(*(changed.get(name, value.productElement(at)) for at, name in enumerate(names)))
+    names = str(value.productElementNames().mkString("\0")).split("\0")
+    return value.copy(
+        *(changed[name] if name in changed else value.productElement(at) for at, name in enumerate(names))
+    )
 
 
 def _keys(properties: Any) -> list[str]:

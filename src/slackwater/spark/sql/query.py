@@ -167,9 +167,13 @@ def _view(spark: SparkSession, parts: tuple[str, ...]) -> Callable[[], DataFrame
 def _rows_of_kept(spark: SparkSession, view: KeptView, shown: str) -> DataFrame:
     statement = _of_view(spark, view.query, view.settings)
     statement.views |= view.frames
+    items = view.items
     if is_connect(spark):
-        return view.settings.rows(spark, shown, statement)
-    return rows_of_view(spark, view.settings.metadata, statement)
+        frame = view.settings.rows(spark, shown, statement)
+        frame = frame if items is None else frame.selectExpr(*items)
+    else:
+        frame = rows_of_view(spark, view.settings.metadata, statement, items or ["*"])
+    return frame.toDF(*view.columns) if items is None else frame
 
 
 def _of_view(spark: SparkSession, query: str, settings: ViewSettings) -> StatementOnViews:

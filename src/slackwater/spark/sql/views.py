@@ -50,6 +50,18 @@ class KeptView:
     mark: str
     settings: ViewSettings
 
+    @property
+    def items(self) -> list[str] | None:
+        """The view's columns as SQL text over the query's columns, None if these have duplicate names.
+
+        A table of `SELECT *` may have other columns by now. With aliases, each read has its own attributes, so that two
+        frames of a view can be joined on their columns.
+        """
+        if len({column.lower() for column in self.query_columns}) < len(self.query_columns):
+            return None
+        names = self.columns or self.query_columns
+        return [f"{quoted(c)} AS {quoted(name)}" for c, name in zip(self.query_columns, names, strict=True)]
+
 
 def keep(
     spark: SparkSession,
@@ -107,14 +119,7 @@ def kept_view(
 
     def rows() -> DataFrame:
         with reading(".".join((*parts[:-1], _key(spark, parts[-1])))):
-            frame = read(found, ".".join(parts))
-        names = found.columns or found.query_columns
-        if len({column.lower() for column in found.query_columns}) < len(names):
-            return frame.toDF(*names)
-        # A table of `SELECT *` may have other columns now. With aliases, each read of a view has attributes of its own,
-        # so that two frames can be joined on their columns.
-        shown = zip(found.query_columns, names, strict=True)
-        return frame.select(*(F.col(quoted(column)).alias(name) for column, name in shown))
+            return read(found, ".".join(parts))
 
     return rows
 
