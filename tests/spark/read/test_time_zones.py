@@ -6,21 +6,15 @@ from collections.abc import Callable
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from slackwater.spark.read import table_scan
+from tests.spark.times import CONDITIONS, ZONE, ZONES, two_days
 
 pytestmark = [pytest.mark.spark, pytest.mark.modes, pytest.mark.usefixtures("enabled")]
 
-ZONES = {"U": "UTC", "K": "Asia/Kolkata", "N": "America/New_York"}
 # The zones of the load, of the first and second `where`, and of two queries.
 STEPS = ["UKKKU", "UUUKU", "UKKUK", "KUKUK", "UKUNU", "UUKUK"]
-CONDITIONS = [
-    "ts = '2024-01-05 05:00:00'",
-    "ts >= DATE'2024-01-05' AND ts < '2024-01-05 04:00:00'",
-    "CAST(ts AS DATE) = DATE'2024-01-05'",
-    "day <= '2024-01-04 02:00:00'",
-]
+BY_DAY = "day <= '2024-01-04 02:00:00'"
 
 
 @pytest.fixture(params=["few files", "many files"])
@@ -34,10 +28,8 @@ def frames(
     """The table and the same rows of plain Parquet, to be loaded."""
     if request.param == "many files":
         monkeypatch.setattr(table_scan, "FEW_FILES", 0)
-    conf("spark.sql.session.timeZone", "UTC")
-    # Two days from 2024-01-04 in UTC.
-    times = F.timestamp_seconds(F.lit(1_704_326_400) + F.col("id") * 1800)
-    rows = spark.range(0, 96, 1, 1).select("id", times.alias("ts"), F.date_trunc("day", times).alias("day"))
+    conf(ZONE, "UTC")
+    rows = two_days(spark)
     rows.write.format("delta").option("maxRecordsPerFile", 3).partitionBy("day").save(path)
     rows.write.parquet(f"{path}-plain")
     return [lambda: spark.read.format("delta").load(path), lambda: spark.read.parquet(f"{path}-plain")]
@@ -48,7 +40,7 @@ def test_the_zone_changes_between_load_conditions_and_queries(
     frames: list[Callable[[], DataFrame]], steps: str, conf: Callable[[str, str], None]
 ) -> None:
     def in_zone(step: int) -> None:
-        conf("spark.sql.session.timeZone", ZONES[steps[step]])
+        conf(ZONE, ZONES[steps[step]])
 
     def found(load: Callable[[], DataFrame], condition: str) -> list[list[int]]:
         in_zone(0)
@@ -63,10 +55,10 @@ def test_the_zone_changes_between_load_conditions_and_queries(
             rows.append(sorted(row["id"] for row in frame.collect()))
         return rows
 
-    for condition in CONDITIONS:
+    for condition in [*CONDITIONS, BY_DAY]:
         delta, parquet = (found(load, condition) for load in frames)
         assert delta == parquet, condition
-        assert any(parquet) or condition == CONDITIONS[-1], condition
+        assert any(parquet) or condition == BY_DAY, condition
 
 
 def test_files_are_pruned_in_the_zone_of_the_load(
@@ -75,7 +67,7 @@ def test_files_are_pruned_in_the_zone_of_the_load(
     frame = frames[0]()
     everything = len(frame.inputFiles())
     assert len(frame.where("ts = '2024-01-05 06:00:00'").inputFiles()) == 1
-    conf("spark.sql.session.timeZone", "Asia/Kolkata")
+    conf(ZONE, "Asia/Kolkata")
     assert len(frame.where("ts = '2024-01-05 06:30:00'").inputFiles()) == everything
     assert len(frame.where("id = 7").inputFiles()) == 1
     assert len(frames[0]().where("ts = '2024-01-05 06:30:00'").inputFiles()) == 1

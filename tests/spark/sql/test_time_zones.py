@@ -8,25 +8,18 @@ from pathlib import Path
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 import slackwater
 from slackwater.errors import InvalidArgument, UnsupportedFeature
 from slackwater.spark.read import table_scan
 from slackwater.spark.session.classic_connect import is_connect
+from tests.spark.times import CONDITIONS, ZONE, ZONES, two_days
 
 pytestmark = [pytest.mark.spark, pytest.mark.modes]
 
-ZONE = "spark.sql.session.timeZone"
-ZONES = {"U": "UTC", "K": "Asia/Kolkata", "N": "America/New_York"}
 # The zones of `spark.sql` and of two reads of its frame.
 STEPS = ["UKU", "KUN"]
-CONDITIONS = [
-    "ts = '2024-01-05 05:00:00'",
-    "ts >= DATE'2024-01-05' AND ts < '2024-01-05 04:00:00'",
-    "CAST(ts AS DATE) = DATE'2024-01-05'",
-    "day <= '2024-01-04 06:00:00'",
-]
+BY_DAY = "day <= '2024-01-04 06:00:00'"
 
 Conf = Callable[[str, str], None]
 
@@ -39,9 +32,7 @@ def tables(
     if request.param == "many files":
         monkeypatch.setattr(table_scan, "FEW_FILES", 0)
     conf(ZONE, "UTC")
-    # Two days from 2024-01-04 in UTC.
-    times = F.timestamp_seconds(F.lit(1_704_326_400) + F.col("id") * 1800)
-    rows = spark.range(0, 96, 1, 1).select("id", times.alias("ts"), F.date_trunc("day", times).alias("day"))
+    rows = two_days(spark)
     rows.write.format("delta").option("maxRecordsPerFile", 3).partitionBy("day").saveAsTable(f"{db}.by_delta")
     rows.write.format("parquet").saveAsTable(f"{db}.by_parquet")
 
@@ -64,7 +55,7 @@ def test_the_zone_changes_between_a_query_and_its_reads(
             rows.append(ids(frame))
         return rows
 
-    for condition in CONDITIONS:
+    for condition in [*CONDITIONS, BY_DAY]:
         delta, parquet = (found(kind, condition) for kind in ("delta", "parquet"))
         assert delta == parquet, condition
         assert any(parquet), condition
@@ -98,7 +89,7 @@ def test_a_view_reads_times_in_the_zone_of_its_creation(
         return rows
 
     outer = "SELECT id FROM {} WHERE day < '2024-01-05 03:00:00'"
-    for condition, query in ((CONDITIONS[0], ""), (CONDITIONS[3], outer)):
+    for condition, query in ((CONDITIONS[0], ""), (BY_DAY, outer)):
         delta, parquet = (found(source, condition, query) for source in ("delta", "parquet"))
         if is_connect(spark):
             delta, parquet = delta[:1], parquet[:1]
@@ -114,8 +105,7 @@ def test_a_lake_is_read_and_changed_in_the_zone_of_the_statement(
     """`lake` was opened by a session in another zone."""
     conf(ZONE, "UTC")
     lake.create_table("times", "id BIGINT, ts TIMESTAMP")
-    times = F.timestamp_seconds(F.lit(1_704_326_400) + F.col("id") * 1800)
-    rows = spark.range(0, 96, 1, 1).select("id", times.alias("ts"))
+    rows = two_days(spark).drop("day")
     rows.write.format("delta").mode("append").option("maxRecordsPerFile", 3).save(lake.location("times"))
     other = spark.newSession()
     other.conf.set(ZONE, "Asia/Kolkata")
@@ -147,7 +137,7 @@ def test_a_lake_is_read_and_changed_in_the_zone_of_the_statement(
         lake.detach(other)
 
 
-def test_a_lake_for_another_session_is_the_same_lake(spark: SparkSession, tmp_path: Path, conf: Conf) -> None:
+def test_a_lake_for_another_session_is_the_same_lake(spark: SparkSession, tmp_path: Path) -> None:
     slackwater.enable(spark)
     other = spark.newSession()
     lake = slackwater.Lake.open(tmp_path / "lake", spark=spark)
