@@ -26,16 +26,15 @@ from slackwater.spark.catalog.session_catalog import (
     java_catalog,
     plain_sql,
 )
-from slackwater.spark.catalog.view_settings import Rewritten, ViewSettings, copied, rows_of_view
+from slackwater.spark.catalog.view_settings import Rewritten, ViewSettings
 from slackwater.spark.session.classic_connect import is_connect
-from slackwater.spark.session.jvm_objects import java_class
+from slackwater.spark.session.jvm_objects import copied, java_class
 from slackwater.spark.session.settings import CASE_SENSITIVE, is_case_sensitive
 from slackwater.sql.lexer import name_at, quoted, tokens_of
 from slackwater.sql.parameters import text_literal
 from slackwater.sql.relations import relations_of
 from slackwater.sql.text_edits import TextEdit, apply_edits
 
-_REFERRED = "view.referredTempViewNames"
 _COMPENSATION, _BINDING, _EVOLUTION = "COMPENSATION", "BINDING", "EVOLUTION"
 _UNFINISHED = "the view was not created completely. Create it again, or ALTER VIEW … AS its query"
 
@@ -80,18 +79,9 @@ def expanded(spark: SparkSession, view: StoredView, statement: Rewritten) -> Dat
 
     Raises UnsupportedFeature through Spark Connect for a view created under other SQL settings.
     """
-    return (_by_sql if is_connect(spark) else _by_catalog)(spark, view, statement)
-
-
-def _by_catalog(spark: SparkSession, view: StoredView, statement: Rewritten) -> DataFrame:
-    """Resolve the view with the rewritten text, and with the columns, settings and functions stored by the view."""
-    metadata = catalog_metadata(spark, view.entry.parts)
-    properties = metadata.properties().updated(_REFERRED, json.dumps([[name] for name in statement.views]))
-    return rows_of_view(spark, copied(metadata, properties=properties), statement)
-
-
-def _by_sql(spark: SparkSession, view: StoredView, statement: Rewritten) -> DataFrame:
     frame = view.settings.rows(spark, view.entry.text, statement)
+    if not is_connect(spark):
+        return frame
     mode = str(view.described.get("view_schema_mode") or _COMPENSATION).upper()
     if mode == _EVOLUTION:
         return frame

@@ -8,7 +8,8 @@ Source: Spark's `ViewHelper.sqlConfigsToProps`, `View.effectiveSQLConf`, `Sessio
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -19,10 +20,10 @@ from slackwater.spark.catalog.frames import new_view_name, session_views, sql_ov
 from slackwater.spark.catalog.session_catalog import java_catalog, plain_sql
 from slackwater.spark.session.classic_connect import all_settings, is_connect
 from slackwater.spark.session.frames import frame_of_later_plan
-from slackwater.spark.session.jvm_objects import java_class, scala_object
+from slackwater.spark.session.jvm_objects import copied, java_class, scala_object, scala_texts
 from slackwater.spark.session.settings import CASE_SENSITIVE, SESSION_ZONE, STANDARD_SQL, session_zone
 
-_STORED, _SCHEMA_MODE = "view.sqlConfig.", "view.schemaMode"
+_STORED, _SCHEMA_MODE, _REFERRED = "view.sqlConfig.", "view.schemaMode", "view.referredTempViewNames"
 # Views created with delta-spark stored the class of its catalog.
 _CATALOGS = f"{_STORED}spark.sql.catalog."
 _MEANINGS = tuple(f"spark.sql.{name}" for name in ("ansi.", "caseSensitive", "legacy.", "parser.", "session."))
@@ -39,7 +40,7 @@ class Rewritten(Protocol):
 
 @dataclass(frozen=True)
 class ViewSettings:
-    """The settings of a view by name. `metadata`: Spark's object for a temporary view, in a classic session."""
+    """The settings of a view by name. `metadata`: Spark's object for such a view, in a classic session."""
 
     values: Mapping[str, str]
     metadata: Any = None
@@ -56,18 +57,14 @@ class ViewSettings:
             metadata = catalog.getRawTempView(name).get().tableMeta()
         finally:
             catalog.dropTempView(name)
-        properties = metadata.properties()
-        for key in _keys(properties):
-            # Without a database and names of temporary views, names in the text are those of a query.
-            if not key.startswith(_STORED):
-                properties = properties.removed(key)
-        own = copied(metadata, properties=properties.updated(_SCHEMA_MODE, "EVOLUTION"))
-        return ViewSettings(_stored_in(own), own)
+        # Without a database and names of temporary views, names in the text are those of a query.
+        properties = _without(metadata.properties(), lambda key: not key.startswith(_STORED))
+        return ViewSettings.of_catalog(copied(metadata, properties=properties.updated(_SCHEMA_MODE, "EVOLUTION")))
 
     @staticmethod
     def of_catalog(metadata: Any) -> ViewSettings:
-        """Return the settings in Spark's object for a view of the catalog, in a classic session."""
-        return ViewSettings(_stored_in(metadata))
+        """Return the settings in Spark's object for a view, in a classic session."""
+        return ViewSettings(scala_texts(metadata.viewSQLConfigs()), metadata)
 
     @staticmethod
     def of_description(described: Mapping[str, Any]) -> ViewSettings:
@@ -85,12 +82,36 @@ class ViewSettings:
             for key, default in {CASE_SENSITIVE: "false", **STANDARD_SQL}.items()
         )
 
-    def rows(self, spark: SparkSession, shown: str, statement: Rewritten) -> DataFrame:
-        """Return the rows of `statement`, the query of the view `shown`, through Connect.
+    def rows(
+        self, spark: SparkSession, shown: str, statement: Rewritten, items: Sequence[str] | None = None
+    ) -> DataFrame:
+        """Return the rows of `statement`, the query of the view `shown`, resolved with these settings.
 
-        The settings are compared now and by each query. Raises UnsupportedFeature if they differ.
+        `items`: SQL text of the columns over the query's columns, None for the query's columns. Through Connect, the
+        session's settings are compared now and by each query. Raises UnsupportedFeature if the settings differ.
         """
+        if not is_connect(spark):
+            return self._by_catalog(spark, statement, items or ["*"])
+        frame = self._by_sql(spark, shown, statement)
+        return frame.selectExpr(*items) if items else frame
 
+    def _by_catalog(self, spark: SparkSession, statement: Rewritten, items: Sequence[str]) -> DataFrame:
+        """Make Spark resolve a temporary view with the statement's text, and with all that the view has stored."""
+        properties = _without(self.metadata.properties(), lambda key: key.startswith(_CATALOGS))
+        properties = properties.updated(_REFERRED, json.dumps([[name] for name in statement.views]))
+        text = java_class(spark, "scala.Some")(statement.text)
+        catalog, name = java_catalog(spark), new_view_name()
+        # A temporary view with a text instead of a plan.
+        relation = java_class(spark, "org.apache.spark.sql.catalyst.catalog.TemporaryViewRelation")
+        view = copied(self.metadata, viewText=text, properties=properties)
+        with session_views(spark, statement.views):
+            catalog.createTempView(name, relation(view, scala_object(spark, "scala.None")), True)
+            try:
+                return plain_sql(spark, f"FROM {name} SELECT {', '.join(items)}")
+            finally:
+                catalog.dropTempView(name)
+
+    def _by_sql(self, spark: SparkSession, shown: str, statement: Rewritten) -> DataFrame:
         def require(client: Any) -> None:
             now = client.get_config_dict(*self.values)
             for key, value in self.values.items():
@@ -106,40 +127,8 @@ class ViewSettings:
         return frame_of_later_plan(spark, None, lambda _: frame, require)
 
 
-def rows_of_view(spark: SparkSession, metadata: Any, statement: Rewritten, items: Sequence[str] = ("*",)) -> DataFrame:
-    """Return the rows of `statement`, resolved with the settings in a view's `metadata`, in a classic session.
-
-    `items`: SQL text of the columns, over the columns of the statement.
-    """
-    properties = metadata.properties()
-    for key in _keys(properties):
-        if key.startswith(_CATALOGS):
-            properties = properties.removed(key)
-    text = java_class(spark, "scala.Some")(statement.text)
-    catalog, name = java_catalog(spark), new_view_name()
-    # A temporary view with a text instead of a plan.
-    relation = java_class(spark, "org.apache.spark.sql.catalyst.catalog.TemporaryViewRelation")
-    view = relation(copied(metadata, viewText=text, properties=properties), scala_object(spark, "scala.None"))
-    with session_views(spark, statement.views):
-        catalog.createTempView(name, view, True)
-        try:
-            return plain_sql(spark, f"FROM {name} SELECT {', '.join(items)}")
-        finally:
-            catalog.dropTempView(name)
-
-
-def copied(value: Any, **changed: Any) -> Any:
-    """Return a copy of a Scala case class value with some fields changed."""
-    names = str(value.productElementNames().mkString("\0")).split("\0")
-    return value.copy(
-        *(changed[name] if name in changed else value.productElement(at) for at, name in enumerate(names))
-    )
-
-
-def _keys(properties: Any) -> list[str]:
-    return str(properties.keys().mkString("\0")).split("\0")
-
-
-def _stored_in(metadata: Any) -> dict[str, str]:
-    pairs = (line.partition(" -> ") for line in str(metadata.viewSQLConfigs().mkString("\0")).split("\0") if line)
-    return {key: value for key, _, value in pairs}
+def _without(properties: Any, is_left_out: Callable[[str], bool]) -> Any:
+    """Return a Scala map of properties without some keys."""
+    for key in filter(is_left_out, scala_texts(properties)):
+        properties = properties.removed(key)
+    return properties

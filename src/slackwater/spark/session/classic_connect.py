@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slackwater.spark.session.jvm_objects import java_class
+from slackwater.spark.session.jvm_objects import java_class, scala_texts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -119,10 +119,8 @@ def all_settings(spark: SparkSession) -> dict[str, str]:
     """Return the settings of the session by name. Settings with Spark's default value can be missing."""
     if is_connect(spark):
         return dict(spark.conf.getAll)
-    # Use one call into the JVM, because PySpark makes several per setting. No setting's name holds an arrow.
-    text = str(spark._jsparkSession.conf().getAll().mkString("\0"))
-    pairs = (line.partition(" -> ") for line in text.split("\0") if line)
-    return {key: value for key, _, value in pairs}
+    # PySpark makes several calls into the JVM per setting.
+    return scala_texts(spark._jsparkSession.conf().getAll())
 
 
 def hadoop_setting(spark: SparkSession, key: str) -> str | None:

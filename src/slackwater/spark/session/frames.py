@@ -276,7 +276,7 @@ def checkpoint_rows(frame: DataFrame, extra: Column) -> DataFrame:
     A classic session preserves aliases and attributes itself. In Connect, the plan gets them again.
     """
     if not is_connect(frame.sparkSession):
-        return frame.select("*", extra).localCheckpoint()
+        return local_checkpoint(frame.select("*", extra))
     from pyspark.sql.connect.dataframe import DataFrame as ConnectDataFrame
     from pyspark.sql.connect.plan import SubqueryAlias
 

@@ -49,6 +49,19 @@ def scala_seq(spark: SparkSession, elements: Iterable[Any]) -> Any:
     return java_class(spark, "scala.jdk.javaapi.CollectionConverters").asScala(found).toSeq()
 
 
+def scala_texts(found: Any) -> dict[str, str]:
+    """Return a Scala map of texts, in one call into the JVM. No key holds an arrow, and no text a NUL."""
+    pairs = (line.partition(" -> ") for line in str(found.mkString("\0")).split("\0") if line)
+    return {key: value for key, _, value in pairs}
+
+
+def copied(value: Any, **changed: Any) -> Any:
+    """Return a copy of a Scala case class value with some fields changed. Releases of Spark differ in the fields."""
+    names = str(value.productElementNames().mkString("\0")).split("\0")
+    fields = (changed[name] if name in changed else value.productElement(at) for at, name in enumerate(names))
+    return value.copy(*fields)
+
+
 def static_member(spark: SparkSession | SparkContext, name: str, member: str) -> Any:
     """Return a static method, or a constant static value, of the JVM's class `name`. The result is cached."""
     return _static_member(spark._jvm._gateway_client, name, member)  # type: ignore[union-attr]

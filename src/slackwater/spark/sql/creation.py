@@ -25,7 +25,7 @@ from slackwater.spark.session.local_frame import result_frame
 from slackwater.spark.session.reader_options import Options
 from slackwater.spark.session.settings import SessionSettings
 from slackwater.spark.session.types import to_spark_schema
-from slackwater.spark.sql.query import names_delta_tables, view_frame
+from slackwater.spark.sql.query import names_delta_tables
 from slackwater.spark.sql.statement import Statement, nothing
 from slackwater.spark.sql.views import is_temporary_view, keep, rename_kept
 from slackwater.spark.storage.stores import table_at
@@ -460,10 +460,8 @@ def cache_table(statement: Statement) -> DataFrame | None:
     options = f" OPTIONS ({cursor.group()})" if cursor.accept("OPTIONS") else ""
     cursor.accept("AS")
     if cursor.is_done:
-        is_of_catalog = view_frame(statement.spark, name.parts) is not None and not is_temporary_view(
-            statement.spark, name.parts
-        )
-        if not is_of_catalog and named_table(statement.spark, name.parts) is None:
+        is_temporary = is_temporary_view(statement.spark, name.parts)
+        if is_temporary or not names_delta_tables(statement.spark, f"TABLE {name.text}"):
             return None
         raise UnsupportedFeature(
             f"CACHE TABLE {name.text}: Delta tables can get newer versions, so they are not cached. Cache a query: "

@@ -19,7 +19,7 @@ from slackwater.spark.catalog.frames import new_view_name, sql_over
 from slackwater.spark.catalog.persisted_views import expanded, stored_view
 from slackwater.spark.catalog.resolve import parts_of, path_in_parts
 from slackwater.spark.catalog.session_lakes import SessionNames
-from slackwater.spark.catalog.view_settings import ViewSettings, rows_of_view
+from slackwater.spark.catalog.view_settings import ViewSettings
 from slackwater.spark.conditions.predicates import predicate_of
 from slackwater.spark.conditions.transaction_time import TransactionTime
 from slackwater.spark.lake.transaction import TransactionTable
@@ -168,11 +168,7 @@ def _rows_of_kept(spark: SparkSession, view: KeptView, shown: str) -> DataFrame:
     statement = _of_view(spark, view.query, view.settings)
     statement.views |= view.frames
     items = view.items
-    if is_connect(spark):
-        frame = view.settings.rows(spark, shown, statement)
-        frame = frame if items is None else frame.selectExpr(*items)
-    else:
-        frame = rows_of_view(spark, view.settings.metadata, statement, items or ["*"])
+    frame = view.settings.rows(spark, shown, statement, items)
     return frame.toDF(*view.columns) if items is None else frame
 
 
@@ -222,12 +218,11 @@ def _frames(
     With `prunes`, without files pruned by the WHERE of this and enclosing blocks.
     """
     seen = {each: _seen(spark, each, tables[_key(each)]) for each in block.relations if _key(each) in tables}
-    zone = session_zone(spark)
     if not prunes or (block.where is None and block.user is None):
-        return {relation: each.frame((), zone) for relation, each in seen.items()}
+        return {relation: each.frame(()) for relation, each in seen.items()}
     columns = {relation: each.schema.names for relation, each in seen.items()}
     pushed = pushed_conditions(block, columns, tokens, case_counts=is_case_sensitive(spark))
-    return {relation: each.frame(each.useful(pushed.get(relation, ()), zone), zone) for relation, each in seen.items()}
+    return {relation: each.frame(each.useful(pushed.get(relation, ()))) for relation, each in seen.items()}
 
 
 def _has_own_metadata(
@@ -253,21 +248,25 @@ def _has_own_metadata(
 
 def _seen(spark: SparkSession, relation: Relation, named: NamedTable) -> _TableUse:
     if relation.arguments is not None:
-        return _TableUse(named, _changes_frame(spark, named, relation))
+        return _TableUse(spark, named, _changes_frame(spark, named, relation))
     if not isinstance(named.table, TransactionTable):
-        return _TableUse(named, frame_of(spark, named, relation.travel))
+        return _TableUse(spark, named, frame_of(spark, named, relation.travel))
     if relation.travel is not None:
         raise InvalidArgument(
             f"{named.place.shown}: a transaction reads one version of each table. Read other versions outside of the "
             "transaction"
         )
-    return _TableUse(named)
+    return _TableUse(spark, named)
 
 
 @dataclass
 class _TableUse:
-    """A table of a block. `whole` has all its rows, None for a table of a transaction, to minimize its reads."""
+    """A table of a block. `whole` has all its rows, None for a table of a transaction, to minimize its reads.
 
+    `spark` is the session of the statement.
+    """
+
+    spark: SparkSession
     named: NamedTable
     whole: DataFrame | None = None
 
@@ -278,22 +277,19 @@ class _TableUse:
             return self.named.table._snapshot().schema
         return from_spark_schema(self.whole.schema)
 
-    def useful(self, conditions: Sequence[str], zone: str) -> list[str]:
+    def useful(self, conditions: Sequence[str]) -> list[str]:
         """Return the fully understood conditions, because Spark evaluates them again and must get the same result."""
-        found = {each: predicate_of(each, self.schema, zone) for each in conditions}
+        found = {each: predicate_of(each, self.schema, session_zone(self.spark)) for each in conditions}
         return [each for each, predicate in found.items() if columns_of(predicate) and is_understood(predicate)]
 
-    def frame(self, conditions: Sequence[str], zone: str) -> DataFrame:
-        """Return the rows, without some for which a condition is false. The statement still checks all conditions.
-
-        `zone` is the time zone of the conditions.
-        """
+    def frame(self, conditions: Sequence[str]) -> DataFrame:
+        """Return the rows, without some for which a condition is false. The statement still checks all conditions."""
         if not conditions:
             return self.named.table.toDF() if self.whole is None else self.whole
         condition = " AND ".join(f"({each})" for each in conditions)
         if self.whole is None:
             return self.named.table.where(condition)
-        return prune_files(self.whole, condition, zone)
+        return prune_files(self.whole, condition, session_zone(self.spark))
 
 
 def _selected(frame: DataFrame, text: str, tokens: Sequence[Token], relation: Relation) -> DataFrame:

@@ -112,8 +112,7 @@ def kept_view(
     `read` returns the rows of the view, and gets its name for messages. The reader raises InvalidArgument for a view
     that reads itself through other views.
     """
-    is_global = len(parts) == 2 and parts[0].lower() == GLOBAL_TEMP
-    found = _global_view(spark, parts) if is_global else _view_of_session(spark, parts)
+    found = _found(spark, parts)
     if found is None:
         return None
 
@@ -126,27 +125,32 @@ def kept_view(
 
 def is_temporary_view(spark: SparkSession, parts: tuple[str, ...]) -> bool:
     """Return whether the name is one of a temporary view, of the session or global."""
-    if len(parts) == 2:
-        return parts[0].lower() == GLOBAL_TEMP
     entry = entry_of(spark, parts) if len(parts) == 1 else None
-    return entry is not None and entry.is_temporary
+    return _is_global(parts) or (entry is not None and entry.is_temporary)
 
 
 def rename_kept(spark: SparkSession, parts: tuple[str, ...], new: str, rename: Callable[[], object]) -> None:
     """Rename a temporary view to `new`. `rename` does so in Spark."""
-    is_global = len(parts) == 2
-    found = _global_view(spark, parts) if is_global else _view_of_session(spark, parts)
+    found = _found(spark, parts)
     rename()
     if found is None:
         return
     with _lock:
-        if is_global:
+        if _is_global(parts):
             _global_views.get(_key(spark, parts[-1]), {}).pop(found.mark, None)
             _take_in(_global_views.setdefault(_key(spark, new), {}), found)
         else:
             known = _views.setdefault(session_key(spark), {})
             known.pop(_key(spark, parts[-1]), None)
             known[_key(spark, new)] = found
+
+
+def _found(spark: SparkSession, parts: tuple[str, ...]) -> KeptView | None:
+    return _global_view(spark, parts) if _is_global(parts) else _view_of_session(spark, parts)
+
+
+def _is_global(parts: tuple[str, ...]) -> bool:
+    return len(parts) == 2 and parts[0].lower() == GLOBAL_TEMP
 
 
 def _view_of_session(spark: SparkSession, parts: tuple[str, ...]) -> KeptView | None:

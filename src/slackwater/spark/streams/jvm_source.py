@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 from slackwater.spark.jvm.callbacks import accept_callbacks, calls_back_in_one_thread
 from slackwater.spark.session.classic_connect import is_connect
 from slackwater.spark.session.frames import empty_frame, frame_of_plan
-from slackwater.spark.session.jvm_objects import class_object, java_class, method_names, scala_object
+from slackwater.spark.session.jvm_objects import class_object, copied, java_class, method_names, scala_object
 from slackwater.spark.storage.shared_storage import share_seen_places
 
 SOURCE = "org.apache.spark.sql.execution.streaming.Source"
@@ -98,18 +98,12 @@ def _streamed(spark: SparkSession, plan: Any) -> Any:
 def _with_leaves(spark: SparkSession, plan: Any, kind: str) -> Any:
     children = plan.children()
     if children.isEmpty():
-        return _streaming_leaf(plan) if plan.getClass().getSimpleName() == kind else plan
+        return copied(plan, isStreaming=True) if plan.getClass().getSimpleName() == kind else plan
     changed = java_class(spark, "java.util.ArrayList")()
     for at in range(children.size()):
         changed.add(_with_leaves(spark, children.apply(at), kind))
     as_scala = java_class(spark, "scala.jdk.javaapi.CollectionConverters").asScala(changed)
     return plan.withNewChildren(as_scala.toIndexedSeq())
-
-
-def _streaming_leaf(plan: Any) -> Any:
-    # Releases differ in the fields of a leaf, but not in this name.
-    names = [str(plan.productElementName(at)) for at in range(plan.productArity())]
-    return plan.copy(*(name == "isStreaming" or plan.productElement(at) for at, name in enumerate(names)))
 
 
 def session_of_query(spark: SparkSession) -> SparkSession:
