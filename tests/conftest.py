@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import inspect
 import os
@@ -10,9 +11,9 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
@@ -224,6 +225,7 @@ def _session(
     elif config.getoption("--connect"):
         builder = connected(builder, master, fixed)
     else:
+        _know_classes()
         builder = builder.master(master)
         # Fixed as well; but PySpark has each client of Connect set what is named `spark.sql.…`, and none may set this.
         settings |= {**fixed, "spark.sql.ui.retainedExecutions": "20"}
@@ -238,6 +240,28 @@ def _session(
     session.stop()
     if config.getoption("--connect"):
         _close_clients()
+
+
+def _know_classes() -> None:
+    """Let Py4J ask for a class or a package only once.
+
+    PySpark names classes by their short names at each call of a function, and for each the JVM looks into all JARs: a
+    tenth of a run.
+    """
+    from py4j.java_gateway import JavaClass, JavaPackage, JVMView
+
+    def known(find: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
+        @functools.wraps(find)
+        def get(self: Any, name: str) -> Any:
+            found = find(self, name)
+            if isinstance(found, JavaClass | JavaPackage):
+                self.__dict__[name] = found
+            return found
+
+        return get
+
+    for kind in (JVMView, JavaPackage):
+        kind.__getattr__ = known(kind.__getattr__)
 
 
 def _fixed_settings(config: pytest.Config) -> dict[str, str]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 from typing import Any
 
+import typer.testing
+from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 from slackwater.cli.main import app
@@ -17,6 +20,9 @@ MAPPED = str(TABLES / "ntz-id-mode" / "delta")
 WITH_DELETED_ROWS = str(TABLES / "table-with-dv-small")
 TOO_NEW = str(TABLES / "invalid-protocol-version")
 PARAMETERS = str(TABLES / "operation-parameters")
+
+# Typer reads the signatures of all commands at each call, which takes longer than most of the commands.
+vars(typer.testing)["_get_command"] = functools.cache(get_command)
 
 
 def run(*arguments: str, columns: int | None = None) -> Result:
