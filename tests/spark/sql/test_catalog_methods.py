@@ -74,6 +74,24 @@ def test_what_is_kept_of_a_table_needs_no_refresh_and_no_cache(spark: SparkSessi
         spark.catalog.recoverPartitions("people")
 
 
+def test_a_view_of_the_catalog_is_cached_unless_it_has_a_delta_table(spark: SparkSession, db: str) -> None:
+    spark.sql("CREATE TABLE others USING parquet AS SELECT 1 AS id")
+    spark.sql("CREATE VIEW of_others AS SELECT * FROM others")
+    spark.sql("CREATE TABLE counted (id INT) USING delta")
+    spark.sql("CREATE VIEW of_counted AS SELECT * FROM counted")
+    spark.catalog.cacheTable("of_others")
+    assert spark.catalog.isCached("of_others")
+    for name in ("of_counted", f"{db}.of_counted"):
+        with pytest.raises(UnsupportedFeature, match=rf"cacheTable\('{name}'\).*Cache a DataFrame"):
+            spark.catalog.cacheTable(name)
+    spark.sql("CREATE TEMPORARY VIEW for_now AS SELECT * FROM counted")
+    spark.catalog.cacheTable("for_now")
+    assert spark.catalog.isCached("for_now")
+    spark.catalog.uncacheTable("for_now")
+    spark.catalog.uncacheTable("of_others")
+    spark.catalog.dropTempView("for_now")
+
+
 def test_choosing_a_database_leaves_the_lake(spark: SparkSession, db: str, lake: slackwater.Lake, people: str) -> None:
     spark.sql("USE lake")
     assert spark.table("stock").columns[0] == "sku"

@@ -20,13 +20,14 @@ from slackwater.spark.catalog.session_lakes import SessionNames
 from slackwater.spark.session.enabled_sessions import is_delta_by_default, is_enabled_for
 from slackwater.spark.session.io_requests import wrap_each
 from slackwater.spark.session.types import to_spark_type
+from slackwater.spark.sql.query import names_delta_tables
+from slackwater.spark.sql.views import is_temporary_view
 from slackwater.spark.table.named import NamedTable, named_table
 from slackwater.sql.lexer import quoted
 from slackwater.sql.parameters import text_literal
 
 _NOTHING_TO_DO = ("refreshTable",)
 _REFUSED = {
-    "cacheTable": "A table can get newer versions. Cache a DataFrame of it: spark.table(name).cache()",
     "analyzeTable": "The log already contains the statistics of the files",
     "recoverPartitions": "The log already names the files of all partitions",
 }
@@ -46,6 +47,7 @@ def extend_catalog(catalog: type) -> None:
         "setCurrentCatalog": _set_current,
         "setCurrentDatabase": _set_current,
         **dict.fromkeys(_NOTHING_TO_DO, _nothing),
+        "cacheTable": _cache_table,
         **{name: _refusing(name, reason) for name, reason in _REFUSED.items()},
     }
     wrap_each(catalog, handlers)
@@ -171,6 +173,26 @@ def _nothing(original: Any, self: Any, tableName: Any) -> None:  # noqa: N803  (
     """Do nothing for Delta tables, because nothing cached becomes stale by a commit."""
     if _named(self, tableName) is None:
         original(tableName)
+
+
+def _cache_table(original: Any, self: Any, tableName: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N803
+    named = _named(self, tableName)
+    shown = named.place.shown if named is not None else tableName
+    if named is not None or _is_view_of_delta(self, tableName):
+        raise UnsupportedFeature(
+            f"catalog.cacheTable({shown!r}) does not support Delta tables, and views of them. A table can get newer "
+            "versions. Cache a DataFrame: spark.table(name).cache()"
+        )
+    original(tableName, *args, **kwargs)
+
+
+def _is_view_of_delta(catalog: Any, name: Any) -> bool:
+    """Return whether a name is that of a view in Spark's catalog with a Delta table."""
+    spark = catalog.__dict__.get("_sparkSession")
+    if spark is None or not isinstance(name, str) or not is_enabled_for(spark):
+        return False
+    parts = known_parts(name)
+    return bool(parts) and not is_temporary_view(spark, parts) and names_delta_tables(spark, f"TABLE {name}")
 
 
 def _refusing(method: str, reason: str) -> Callable[..., Any]:
