@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 import slackwater
 from slackwater.errors import InvalidArgument, SlackwaterError
+from slackwater.spark.read import table_scan
 
 pytestmark = [pytest.mark.spark, pytest.mark.modes]
 
@@ -22,6 +24,7 @@ Conf = Callable[[str, str], None]
 
 ANSI = "spark.sql.ansi.enabled"
 QUOTED_NAMES = "spark.sql.ansi.doubleQuotedIdentifiers"
+ESCAPED = "spark.sql.parser.escapedStringLiterals"
 CASE = "spark.sql.caseSensitive"
 MAPPED = "TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
 FAILED = "failed"
@@ -104,6 +107,43 @@ def test_double_quotes_are_names_or_texts(spark: SparkSession, rows: Rows, db: s
     assert rows('UPDATE t SET `a b` = "x" WHERE id = 1') == [(1,)]
     assert rows("SELECT `a b` FROM t WHERE id = 1") == [("p",) if is_on else ("x",)]
     assert rows("DELETE FROM t WHERE \"x\" = 'x'") == [(1,) if is_on else (2,)]
+
+
+MADE = {
+    "where": lambda spark, name, condition: spark.table(name).where(condition).select("id"),
+    "column": lambda spark, name, condition: spark.table(name).where("id > 0").where(F.expr(condition)).select("id"),
+    "query": lambda spark, name, condition: spark.sql(f"SELECT id FROM {name} WHERE {condition}"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:The SQL config .*escapedStringLiterals")
+@pytest.mark.parametrize("made", MADE)
+@pytest.mark.parametrize("files", ["few files", "many files"])
+def test_settings_change_between_a_condition_and_the_query(
+    spark: SparkSession, db: str, conf: Conf, monkeypatch: pytest.MonkeyPatch, files: str, made: str
+) -> None:
+    """In classic mode Spark reads the text at once, through Connect with the query.
+
+    Names in double quotes are read with the statement in both modes.
+    """
+    if files == "many files":
+        monkeypatch.setattr(table_scan, "FEW_FILES", 0)
+    _twins(spark, "id INT, s STRING", "(1, 'a\\tb')", "(2, r'a\\tb')", "(3, 's')", "(4, 'x')")
+    conditions = {ESCAPED: r"s = 'a\tb'", QUOTED_NAMES: "\"s\" = 's'"}
+    found: dict[str, list[object]] = {}
+    for name in ("t", "p"):
+        for key, condition in conditions.items():
+            for first, then in (("false", "true"), ("true", "false")):
+                if (made, key, first) == ("query", QUOTED_NAMES, "true"):
+                    continue
+                conf(key, first)
+                frame = MADE[made](spark, name, condition)
+                conf(key, then)
+                found.setdefault(name, []).append(sorted(row["id"] for row in frame.collect()))
+            conf(key, "false")
+    assert found["t"] == found["p"]
+    assert [1] in found["p"]
+    assert [2] in found["p"]
 
 
 def test_double_quoted_names_stand_in_every_statement(spark: SparkSession, rows: Rows, db: str, conf: Conf) -> None:

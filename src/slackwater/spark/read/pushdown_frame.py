@@ -137,7 +137,7 @@ def _deferred(scan: ReplannableScan, stages: tuple[_Stage, ...], predicate: Pred
     """Return the frame of the last stage. Its `where` narrows the files that the frame may read."""
 
     def narrow(condition: Any) -> DataFrame:
-        found = scan.conditions.predicate(condition)
+        found = scan.conditions.predicate_of_frame(condition)
         both = And((predicate, found)) if columns_of(found) else predicate
         renewed = stages if both is predicate else _restaged(stages, scan.deferred_frame(both))
         stage = _Stage.filtered(renewed[-1].frame, condition)
@@ -217,7 +217,7 @@ def _frame(scan: ReplannableScan, stages: tuple[_Stage, ...], predicate: Predica
     """Return the frame of the last stage. Its `where` replans the scan for all conditions so far."""
 
     def narrow(condition: Any) -> DataFrame:
-        found = scan.conditions.predicate(condition)
+        found = scan.conditions.predicate_of_frame(condition)
         both = And((predicate, found))
         fewer = scan.files_for(both) if columns_of(found) else files
         may_be_less = (scan.by_arrow or scan.finds_files_later) and columns_of(found)

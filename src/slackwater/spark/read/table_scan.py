@@ -10,7 +10,6 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, reduce
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -74,7 +73,7 @@ from slackwater.spark.read.row_sources import (
 from slackwater.spark.session.classic_connect import is_connect
 from slackwater.spark.session.frames import empty_frame, frame_of_later_plan, with_known_schema
 from slackwater.spark.session.reader_options import Options
-from slackwater.spark.session.settings import session_zone, zone_of_plan
+from slackwater.spark.session.settings import session_zone
 from slackwater.spark.session.types import NullabilityMode, to_spark_schema, to_spark_type
 from slackwater.spark.storage.locations import DataLocations
 from slackwater.spark.storage.row_transport import RowTransport, served_to_spark
@@ -231,23 +230,24 @@ class TableScan:
         # Set on the client, because Spark's reader makes columns nullable and a Connect plan cannot change them.
         is_strict = self.options.says_not_null and not self.by_arrow and is_connect(self.spark)
         frame = with_known_schema(frame, self._strict_schema) if is_strict and self._has_not_null else frame
-        if predicate is None or not is_connect(self.spark) or not self.conditions.depends_on_zone(predicate):
+        if predicate is None or not is_connect(self.spark) or not self.conditions.depends_on_plan(predicate):
             return frame
-        return self._frame_in_zone(
+        return self._frame_of_plan(
             predicate, lambda kept: self.frame_of(self.files_for(None)) if kept is None else frame
         )
 
-    def _frame_in_zone(self, predicate: Predicate, make: Callable[[Predicate | None], DataFrame]) -> DataFrame:
+    def _frame_of_plan(self, predicate: Predicate, make: Callable[[Predicate | None], DataFrame]) -> DataFrame:
         """Return a frame of a Connect session, made when its plan is sent.
 
-        `make` gets None in place of `predicate` in another time zone, because Spark reads the condition only then.
+        `make` gets None if the session's settings give the condition of `predicate` another meaning by then.
         """
         schema = self._strict_schema if self.options.says_not_null else self.output_schema
-
-        def holds(client: Any) -> bool:
-            return self.conditions.holds_in(zone_of_plan(self.spark, client), predicate)
-
-        return frame_of_later_plan(self.spark, schema, lambda kept: make(predicate if kept else None), holds)
+        return frame_of_later_plan(
+            self.spark,
+            schema,
+            lambda kept: make(predicate if kept else None),
+            lambda client: self.conditions.holds_in_plan(client, predicate),
+        )
 
     @cached_property
     def defers_files(self) -> bool:
@@ -279,7 +279,7 @@ class TableScan:
         # Raises for an invalid option now, not in the first query.
         _ = self._distributed
         if is_connect(self.spark):
-            return self._frame_in_zone(predicate, lambda kept: self.frame_of(self.files_for(kept)))
+            return self._frame_of_plan(predicate, lambda kept: self.frame_of(self.files_for(kept)))
         parts = [self._deferred_part(DeferredFiles, predicate)]
         if self._has_vectors:
             parts.append(self._deferred_part(DeferredVectorFiles, predicate))
