@@ -210,3 +210,41 @@ def test_a_table_like_a_delta_table_is_a_delta_table(spark: SparkSession, rows: 
         spark.sql("CREATE TABLE p LIKE t USING parquet")
     spark.sql("CREATE TABLE p LIKE t")
     assert spark.table("p").columns == ["id", "v"]
+
+
+# What a view over a table of a file for each day is, and the number of files for its rows of one day.
+VIEWS = {
+    "SELECT * FROM {t}": 1,
+    "SELECT day, {t}.id FROM {t} -- all": 1,
+    "SELECT id, day AS other FROM {t}": 6,
+    "SELECT id, 5 - day AS day FROM {t}": 6,
+    "SELECT * FROM {t} ORDER BY id LIMIT 3": 6,
+    "SELECT day, max(id) AS id FROM {t} GROUP BY day": 6,
+    "SELECT {t}.id, {t}.day FROM {t} JOIN {t} u USING (id)": 6,
+}
+
+
+@pytest.mark.parametrize("kind", ["TEMP", "GLOBAL TEMP"])
+def test_a_query_of_a_view_reads_only_the_files_of_its_conditions(
+    spark: SparkSession, rows: Rows, db: str, kind: str
+) -> None:
+    spark.sql("CREATE TABLE t USING delta PARTITIONED BY (day) AS SELECT id, id % 6 AS day FROM range(0, 12, 1, 1)")
+    spark.sql("CREATE TABLE p USING parquet AS SELECT * FROM t")
+    name = "global_temp.gv" if kind == "GLOBAL TEMP" else "v"
+    for query, wanted in VIEWS.items():
+        spark.sql(f"CREATE OR REPLACE {kind} VIEW {name.rpartition('.')[2]} AS {query.format(t='t')}")
+        spark.sql(f"CREATE OR REPLACE TEMP VIEW w AS {query.format(t='p')}")
+        day = "other" if "other" in query else "day"
+        frame = spark.sql(f"SELECT id FROM {name} x WHERE x.{day} = 2")
+        assert len(frame.inputFiles()) == wanted, query
+        assert sorted(map(tuple, frame.collect())) == rows(f"SELECT id FROM w x WHERE x.{day} = 2"), query
+    spark.sql("CREATE OR REPLACE TEMP VIEW a AS SELECT id, day FROM t")
+    spark.sql("CREATE OR REPLACE TEMP VIEW b AS SELECT * FROM a WHERE id > 2")
+    assert len(spark.sql("WITH c AS (SELECT * FROM b) SELECT * FROM c WHERE day = 2").inputFiles()) == 1
+
+
+def test_names_of_a_view_are_not_those_of_its_query(spark: SparkSession, rows: Rows, db: str) -> None:
+    spark.sql("CREATE TABLE t USING delta PARTITIONED BY (day) AS SELECT id, id % 6 AS day FROM range(0, 12, 1, 1)")
+    spark.sql("CREATE TEMP VIEW v (day, id) AS SELECT id, day FROM t")
+    assert rows("SELECT * FROM v WHERE day = 8") == [(8, 2)]
+    assert rows("SELECT a.day FROM v a JOIN t b ON a.day = b.id WHERE a.id = 2 AND b.day = 2") == [(2,), (8,)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -29,7 +29,7 @@ from slackwater.spark.session.classic_connect import is_connect
 from slackwater.spark.session.enabled_sessions import statement_scope
 from slackwater.spark.session.settings import is_case_sensitive, session_zone
 from slackwater.spark.session.types import from_spark_schema
-from slackwater.spark.sql.views import KeptView, kept_view, reading
+from slackwater.spark.sql.views import KeptView, ViewRows, kept_view, reading
 from slackwater.spark.table.named import NamedTable, frame_of, named_table, required_table
 from slackwater.sql.column_pruning import needed_columns, renames_columns
 from slackwater.sql.lexer import Token, quoted, tokens_of
@@ -79,12 +79,12 @@ def _rewritten(spark: SparkSession, text: str, found: Sequence[Token], prunes: b
     changes: list[TextEdit] = []
     qualified: dict[Relation, list[tuple[str, ...]]] = {}
     with_metadata = set()
-    frames_of = [_frames(spark, block, found, tables, prunes) for block in blocks]
+    reads = [_Reads.of(spark, block, found, tables, kept, prunes) for block in blocks]
     is_taken = any(token.is_name and token.value.lower() == METADATA for token in found) and _has_own_metadata(
-        spark, blocks, [frame for frames in frames_of for frame in frames.values()], tables, kept
+        spark, blocks, [frame for each in reads for frame in each.tables.values()], tables, kept
     )
-    for block, frames in zip(blocks, frames_of, strict=True):
-        for relation, frame in frames.items():
+    for each in reads:
+        for relation, frame in each.tables.items():
             view = new_view_name()
             is_named = reads_column(found, METADATA, relation, is_taken) and not renames_columns(text, relation)
             shown = revealed(frame) if is_named else None
@@ -93,11 +93,10 @@ def _rewritten(spark: SparkSession, text: str, found: Sequence[Token], prunes: b
             statement.views[view] = _selected(frame, text, found, relation) if shown is None else shown
             changes += as_view(relation, view)
             qualified[relation] = tables[_key(relation)].qualified
-        for relation in block.relations:
-            if _is_kept(relation, kept):
-                view = new_view_name()
-                statement.views[view] = kept[relation.parts]()
-                changes += as_view(relation, view)
+        for relation, conditions in each.views.items():
+            view = new_view_name()
+            statement.views[view] = kept[relation.parts].read(conditions)
+            changes += as_view(relation, view)
     changes += without_database(found, qualified)
     changes += without_hidden_column(found, blocks, METADATA, with_metadata)
     # Use one time in the statement, for Delta tables and all other sources.
@@ -136,19 +135,19 @@ def query_frame(spark: SparkSession, text: str, views: Mapping[str, DataFrame] |
 def view_frame(spark: SparkSession, parts: tuple[str, ...]) -> DataFrame | None:
     """Return the rows of a view over the current versions of Delta tables, None for every other name."""
     with statement_scope():
-        read = _view(spark, parts)
-        return None if read is None else read()
+        found = _view(spark, parts)
+        return None if found is None else found.read(())
 
 
-def _kept_views(spark: SparkSession, blocks: Sequence[Block]) -> dict[tuple[str, ...], Callable[[], DataFrame]]:
-    """Return a reader of each view over Delta tables among the relations."""
+def _kept_views(spark: SparkSession, blocks: Sequence[Block]) -> dict[tuple[str, ...], ViewRows]:
+    """Return the views over Delta tables among the relations."""
     names = {each.parts for block in blocks for each in block.relations if each.arguments is None}
     found = {parts: _view(spark, parts) for parts in names}
-    return {parts: read for parts, read in found.items() if read is not None}
+    return {parts: view for parts, view in found.items() if view is not None}
 
 
-def _view(spark: SparkSession, parts: tuple[str, ...]) -> Callable[[], DataFrame] | None:
-    """Return a reader of the view over Delta tables, temporary or of the catalog. None for other names."""
+def _view(spark: SparkSession, parts: tuple[str, ...]) -> ViewRows | None:
+    """Return the view over Delta tables, temporary or of the catalog. None for other names."""
     if path_in_parts(parts) is not None:
         return None
     kept = kept_view(spark, parts, partial(_rows_of_kept, spark))
@@ -156,26 +155,40 @@ def _view(spark: SparkSession, parts: tuple[str, ...]) -> Callable[[], DataFrame
     if stored is None:
         return kept
 
-    def rows() -> DataFrame:
+    def rows(_: Sequence[str]) -> DataFrame:
         with reading(stored.entry.text):
             return expanded(spark, stored, _of_view(spark, stored.query, stored.settings))
 
     with reading(stored.entry.text):
-        return rows if names_delta_tables(spark, stored.query) else None
+        return ViewRows(rows) if names_delta_tables(spark, stored.query) else None
 
 
-def _rows_of_kept(spark: SparkSession, view: KeptView, shown: str) -> DataFrame:
-    statement = _of_view(spark, view.query, view.settings)
+def _rows_of_kept(spark: SparkSession, view: KeptView, shown: str, conditions: Sequence[str]) -> DataFrame:
+    statement = _of_view(spark, view.query, view.settings, conditions)
     statement.views |= view.frames
     items = view.items
     frame = view.settings.rows(spark, shown, statement, items)
     return frame.toDF(*view.columns) if items is None else frame
 
 
-def _of_view(spark: SparkSession, query: str, settings: ViewSettings) -> StatementOnViews:
+def _of_view(
+    spark: SparkSession, query: str, settings: ViewSettings, conditions: Sequence[str] = ()
+) -> StatementOnViews:
+    """Return the view's query. Rows for which a condition on the query's columns is false may be missing."""
     # Through Connect, the session must have the view's settings.
     prunes = is_connect(spark) or settings.read_conditions_as(spark)
+    if prunes and conditions:
+        # The conditions are around the query only for the choice of files.
+        before, after = "SELECT 1 FROM (", f"\n) WHERE {_all_of(conditions)}"
+        found = rewritten(spark, before + query + after)
+        # The time of a transaction replaces a time function in a condition.
+        if found is not None and found.text.endswith(after):
+            return StatementOnViews(found.text.removeprefix(before).removesuffix(after), found.views)
     return rewritten(spark, query, prunes=prunes) or StatementOnViews(query)
+
+
+def _all_of(conditions: Sequence[str]) -> str:
+    return " AND ".join(f"({each})" for each in conditions)
 
 
 def _is_kept(relation: Relation, kept: Mapping[tuple[str, ...], object]) -> bool:
@@ -206,23 +219,34 @@ def _function(relation: Relation) -> str | None:
     return name if name in (_CHANGES, _CHANGES_BY_PATH) and len(relation.parts) == 1 else None
 
 
-def _frames(
-    spark: SparkSession,
-    block: Block,
-    tokens: Sequence[Token],
-    tables: Mapping[tuple[str, ...], NamedTable],
-    prunes: bool,
-) -> dict[Relation, DataFrame]:
-    """Return the frames of the block's Delta tables.
+@dataclass(frozen=True)
+class _Reads:
+    """What a block reads: the frames of its Delta tables, and the conditions for its views over Delta tables."""
 
-    With `prunes`, without files pruned by the WHERE of this and enclosing blocks.
-    """
-    seen = {each: _seen(spark, each, tables[_key(each)]) for each in block.relations if _key(each) in tables}
-    if not prunes or (block.where is None and block.user is None):
-        return {relation: each.frame(()) for relation, each in seen.items()}
-    columns = {relation: each.schema.names for relation, each in seen.items()}
-    pushed = pushed_conditions(block, columns, tokens, case_counts=is_case_sensitive(spark))
-    return {relation: each.frame(each.useful(pushed.get(relation, ()))) for relation, each in seen.items()}
+    tables: Mapping[Relation, DataFrame]
+    views: Mapping[Relation, Sequence[str]]
+
+    @staticmethod
+    def of(
+        spark: SparkSession,
+        block: Block,
+        tokens: Sequence[Token],
+        tables: Mapping[tuple[str, ...], NamedTable],
+        kept: Mapping[tuple[str, ...], ViewRows],
+        prunes: bool,
+    ) -> _Reads:
+        """Return the reads of the block. With `prunes`, for the WHERE of this and enclosing blocks."""
+        seen = {each: _seen(spark, each, tables[_key(each)]) for each in block.relations if _key(each) in tables}
+        views = {each: kept[each.parts].columns for each in block.relations if _is_kept(each, kept)}
+        pushed: Mapping[Relation, list[str]] = {}
+        if prunes and (block.where is not None or block.user is not None):
+            columns = {relation: names for relation, names in views.items() if names}
+            columns |= {relation: each.schema.names for relation, each in seen.items()}
+            pushed = pushed_conditions(block, columns, tokens, case_counts=is_case_sensitive(spark))
+        return _Reads(
+            {relation: each.frame(each.useful(pushed.get(relation, ()))) for relation, each in seen.items()},
+            {relation: pushed.get(relation, ()) for relation in views},
+        )
 
 
 def _has_own_metadata(
@@ -230,7 +254,7 @@ def _has_own_metadata(
     blocks: Sequence[Block],
     frames: Sequence[DataFrame],
     tables: Collection[tuple[str, ...]],
-    kept: Mapping[tuple[str, ...], Callable[[], DataFrame]],
+    kept: Mapping[tuple[str, ...], ViewRows],
 ) -> bool:
     """Return whether a relation of the statement has a real column METADATA, which is preferred to a hidden one."""
     if any(METADATA in map(str.lower, frame.columns) for frame in frames):
@@ -240,7 +264,9 @@ def _has_own_metadata(
     others = {each.parts for each in named if each.arguments is None and path_in_parts(each.parts) is None}
     for parts in others - set(tables):
         with suppress(AnalysisException):
-            frame = kept[parts]() if parts in kept else sql_over(spark, f"TABLE {'.'.join(map(quoted, parts))}", {})
+            frame = (
+                kept[parts].read(()) if parts in kept else sql_over(spark, f"TABLE {'.'.join(map(quoted, parts))}", {})
+            )
             if METADATA in map(str.lower, frame.columns):
                 return True
     return False
@@ -286,7 +312,7 @@ class _TableUse:
         """Return the rows, without some for which a condition is false. The statement still checks all conditions."""
         if not conditions:
             return self.named.table.toDF() if self.whole is None else self.whole
-        condition = " AND ".join(f"({each})" for each in conditions)
+        condition = _all_of(conditions)
         if self.whole is None:
             return self.named.table.where(condition)
         return prune_files(self.whole, condition, session_zone(self.spark))

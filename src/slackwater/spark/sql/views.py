@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -62,6 +62,19 @@ class KeptView:
         names = self.columns or self.query_columns
         return [f"{quoted(c)} AS {quoted(name)}" for c, name in zip(self.query_columns, names, strict=True)]
 
+    @property
+    def passed_columns(self) -> tuple[str, ...]:
+        """The columns, if a condition on them is also one on the query's columns, else none."""
+        return () if self.items is None or self.columns not in ((), self.query_columns) else self.query_columns
+
+
+@dataclass(frozen=True)
+class ViewRows:
+    """The rows of a view over Delta tables. `read` may leave out rows for which a condition on `columns` is false."""
+
+    read: Callable[[Sequence[str]], DataFrame]
+    columns: Sequence[str] = ()
+
 
 def keep(
     spark: SparkSession,
@@ -105,22 +118,22 @@ def keep(
 
 
 def kept_view(
-    spark: SparkSession, parts: tuple[str, ...], read: Callable[[KeptView, str], DataFrame]
-) -> Callable[[], DataFrame] | None:
-    """Return a reader of the view of that name, None if there is none, or if another view replaced it in Spark.
+    spark: SparkSession, parts: tuple[str, ...], read: Callable[[KeptView, str, Sequence[str]], DataFrame]
+) -> ViewRows | None:
+    """Return the rows of the view of that name, None if there is none, or if another view replaced it in Spark.
 
-    `read` returns the rows of the view, and gets its name for messages. The reader raises InvalidArgument for a view
-    that reads itself through other views.
+    `read` returns the rows of the view. It gets the view's name for messages, and conditions. Reading raises
+    InvalidArgument for a view that reads itself through other views.
     """
     found = _found(spark, parts)
     if found is None:
         return None
 
-    def rows() -> DataFrame:
+    def rows(conditions: Sequence[str]) -> DataFrame:
         with reading(".".join((*parts[:-1], _key(spark, parts[-1])))):
-            return read(found, ".".join(parts))
+            return read(found, ".".join(parts), conditions)
 
-    return rows
+    return ViewRows(rows, found.passed_columns)
 
 
 def is_temporary_view(spark: SparkSession, parts: tuple[str, ...]) -> bool:
