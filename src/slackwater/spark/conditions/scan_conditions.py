@@ -67,7 +67,7 @@ class ScanConditions:
         return _is_quoted(predicate) or self.depends_on_zone(predicate)
 
     def holds_in_plan(self, client: Any, predicate: Predicate) -> bool:
-        """Return whether `predicate` has the meaning of its condition in a plan that `client` of Connect sends now."""
+        """Return whether `predicate` has the meaning of its condition in a plan sent now by `client` of Connect."""
         if not self.holds_in(zone_of_plan(self.spark, client), predicate):
             return False
         if not _is_quoted(predicate):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -20,9 +21,15 @@ from slackwater.spark.conditions.column_trees import has_variables
 from slackwater.spark.conditions.scan_conditions import ScanConditions
 from slackwater.spark.read.metadata_column import HiddenMetadata, with_hidden_metadata
 from slackwater.spark.session.classic_connect import is_connect
-from slackwater.spark.session.frames import attribute_ids, plain_method, same_columns, same_plan, with_methods
-from slackwater.spark.session.settings import SESSION_ZONE, session_zone
-from slackwater.spark.session.temporary_settings import with_settings
+from slackwater.spark.session.frames import (
+    attribute_ids,
+    is_deterministic,
+    plain_method,
+    same_columns,
+    same_plan,
+    with_methods,
+    with_source,
+)
 
 _WORD = re.compile(r"\w+")
 _LESSEN, _REPLANS = "_slackwater_lessen", "_slackwater_replans"
@@ -51,7 +58,7 @@ _WITHOUT_NAMES = frozenset({"DataType", "ExpressionCommon", "Literal"})
 
 
 class ReplannableScan(Protocol):
-    """A scan that can be replanned for a subset of its rows and columns."""
+    """A scan with new plans for a subset of its rows and columns."""
 
     @property
     def by_arrow(self) -> bool:
@@ -106,19 +113,15 @@ class ReplannableScan(Protocol):
 
 @dataclass(frozen=True)
 class _Stage:
-    """A frame, and the method and arguments that derived it from the previous frame."""
+    """A frame, and the method and arguments for its derivation from the previous frame."""
 
     frame: DataFrame
     method: str = ""
     asked: tuple[Any, ...] = ()
-    zone: str | None = None
-    """The time zone in which Spark read a condition, None if Spark reads it when the plan is executed."""
 
     @staticmethod
     def filtered(frame: DataFrame, condition: Any) -> _Stage:
-        spark = frame.sparkSession
-        zone = None if is_connect(spark) else session_zone(spark)
-        return _Stage(plain_method(frame, "filter")(condition), "filter", (condition,), zone)
+        return _Stage(plain_method(frame, "filter")(condition), "filter", (condition,))
 
 
 def narrowing_frame(scan: ReplannableScan) -> DataFrame:
@@ -138,10 +141,12 @@ def _deferred(scan: ReplannableScan, stages: tuple[_Stage, ...], predicate: Pred
 
     def narrow(condition: Any) -> DataFrame:
         found = scan.conditions.predicate_of_frame(condition)
-        both = And((predicate, found)) if columns_of(found) else predicate
-        renewed = stages if both is predicate else _restaged(stages, scan.deferred_frame(both))
-        stage = _Stage.filtered(renewed[-1].frame, condition)
-        return _deferred(scan, (*renewed, stage), both)
+        if columns_of(found) and _may_have_fewer_files(stages):
+            both = And((predicate, found))
+            renewed = _restaged(stages, scan.deferred_frame(both))
+            if renewed is not None:
+                return _deferred(scan, (*renewed, _Stage.filtered(renewed[-1].frame, condition)), both)
+        return _deferred(scan, (*stages, _Stage.filtered(stages[-1].frame, condition)), predicate)
 
     def lessen(condition: str, zone: str) -> DataFrame:
         found = scan.conditions.predicate_of_text(condition, zone)
@@ -186,12 +191,12 @@ def _are_names(frame: DataFrame, columns: Sequence[Any]) -> bool:
 
 
 def _flat(columns: Sequence[Any]) -> list[Any]:
-    """Return a copy of the columns for `select`, which may also be given as one list."""
+    """Return a copy of the columns for `select`, also from one list."""
     return list(columns[0] if len(columns) == 1 and isinstance(columns[0], (list, tuple)) else columns)
 
 
 def _name_of(column: Any) -> str | None:
-    """Return the name of a column of Connect that is nothing but a name."""
+    """Return the name of a column of Connect without an expression."""
     expression = getattr(column, "_expr", None)
     found = getattr(expression, "_unparsed_identifier", None)
     is_hidden = getattr(expression, "_is_metadata_column", False)
@@ -222,9 +227,10 @@ def _frame(scan: ReplannableScan, stages: tuple[_Stage, ...], predicate: Predica
         fewer = scan.files_for(both) if columns_of(found) else files
         may_be_less = (scan.by_arrow or scan.finds_files_later) and columns_of(found)
         is_less = fewer.num_rows != files.num_rows or may_be_less
-        renewed = _planned_anew(scan, stages, fewer, both) if is_less else stages
-        stage = _Stage.filtered(renewed[-1].frame, condition)
-        return _frame(scan, (*renewed, stage), both, fewer)
+        renewed = _planned_anew(scan, stages, fewer, both) if is_less and _may_have_fewer_files(stages) else None
+        if renewed is None:
+            return _frame(scan, (*stages, _Stage.filtered(stages[-1].frame, condition)), predicate, files)
+        return _frame(scan, (*renewed, _Stage.filtered(renewed[-1].frame, condition)), both, fewer)
 
     def project(*columns: Any) -> DataFrame:
         return _selected(scan, stages, predicate, files, _flat(columns))
@@ -267,7 +273,7 @@ def _with_metadata(
             if more.defers_files
             else more.frame_of(more.files_for(predicate), None, predicate)
         )
-        return _restaged(stages, first)[-1].frame
+        return (_restaged(stages, first) or _derived_again(stages, first))[-1].frame
 
     return with_hidden_metadata(frame, reveal, scan.hidden_metadata)
 
@@ -282,6 +288,8 @@ def _selected(
     if needed is None or needed.issuperset(stages[0].frame.columns):
         return whole
     renewed = _planned_anew(scan, stages, files, predicate, needed)
+    if renewed is None:
+        return whole
     frame = plain_method(renewed[-1].frame, "select")(*asked)
 
     def method(name: str) -> Callable[..., DataFrame]:
@@ -305,17 +313,33 @@ def _planned_anew(
     files: pa.Table,
     predicate: Predicate,
     needed: frozenset[str] | None = None,
-) -> tuple[_Stage, ...]:
+) -> tuple[_Stage, ...] | None:
     return _restaged(stages, scan.frame_of(files, needed, predicate))
 
 
-def _restaged(stages: Sequence[_Stage], first: DataFrame) -> tuple[_Stage, ...]:
-    """Return the stages over another frame of the table's rows."""
+def _may_have_fewer_files(stages: Sequence[_Stage]) -> bool:
+    """Return False for a condition with random values, because other files change its results."""
+    return len(stages) == 1 or is_connect(stages[0].frame.sparkSession) or is_deterministic(stages[-1].frame)
+
+
+def _restaged(stages: Sequence[_Stage], first: DataFrame) -> tuple[_Stage, ...] | None:
+    """Return the stages over another frame of the table's rows, None if their plans cannot be changed."""
+    if is_connect(first.sparkSession):
+        # Spark reads the text of a condition when the plan is executed.
+        return _derived_again(stages, first)
+    renewed = [_Stage(same_columns(stages[0].frame, first))]
+    for before, stage in pairwise(stages):
+        derived = with_source(stage.frame, before.frame, renewed[-1].frame)
+        if derived is None:
+            return None
+        renewed.append(replace(stage, frame=derived))
+    return tuple(renewed)
+
+
+def _derived_again(stages: Sequence[_Stage], first: DataFrame) -> tuple[_Stage, ...]:
     renewed = [_Stage(same_columns(stages[0].frame, first))]
     for stage in stages[1:]:
-        zone = {} if stage.zone is None else {SESSION_ZONE: stage.zone}
-        with with_settings(first.sparkSession, zone):
-            derived = plain_method(renewed[-1].frame, stage.method)(*stage.asked)
+        derived = plain_method(renewed[-1].frame, stage.method)(*stage.asked)
         renewed.append(replace(stage, frame=same_plan(stage.frame, derived)))
     return tuple(renewed)
 

@@ -73,6 +73,32 @@ def same_columns(original: DataFrame, replacement: DataFrame) -> DataFrame:
     return frame_of_plan(session, project)
 
 
+def with_source(frame: DataFrame, source: DataFrame, replacement: DataFrame) -> DataFrame | None:
+    """Return `frame`, derived from `source`, over `replacement` in its place, in a classic session. None if impossible.
+
+    `replacement` is a result of `same_columns`. Expressions stay resolved: Spark does not read their text again, with
+    other settings, variables, views or functions of the session.
+    """
+    old, new = (each._jdf.queryExecution().analyzed() for each in (source, replacement))
+    above = []
+    node = frame._jdf.queryExecution().analyzed()
+    while not node.equals(old):
+        children = node.children()
+        if children.size() != 1:
+            return None
+        above.append(node)
+        node = children.apply(0)
+    session = frame.sparkSession
+    for each in reversed(above):
+        new = each.withNewChildren(scala_seq(session, [new]))
+    return frame_of_plan(session, new)
+
+
+def is_deterministic(frame: DataFrame) -> bool:
+    """Return whether the expressions of a frame of a classic session have the same results over other files."""
+    return bool(frame._jdf.queryExecution().analyzed().deterministic())
+
+
 def frame_of_plan(spark: SparkSession, plan: Any) -> DataFrame:
     """Return the frame of a logical plan of the JVM, in a classic session."""
     from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
