@@ -346,3 +346,26 @@ def test_common_tables_before_a_change_are_known_in_it(
     spark.sql("INSERT INTO c VALUES (1, 'y')")
     spark.sql(f"WITH c AS (SELECT id AS k, 'z' AS w FROM t WHERE id = :k) {statement}", args={"k": 2})
     assert sorted(tuple(row) for row in spark.table("t").collect()) == left
+
+
+@pytest.mark.modes
+def test_columns_with_the_name_of_the_database(spark: SparkSession, rows: Rows, db: str, lake: slackwater.Lake) -> None:
+    """As delta-spark and plain Spark have them; with an alias, only the alias names the table."""
+    whole = f"spark_catalog.{db}"
+    spark.sql("CREATE TABLE t USING delta AS SELECT id, id * 10 AS v FROM range(6)")
+    spark.sql("CREATE TABLE src USING delta AS SELECT 3L AS id")
+    spark.sql("CREATE TABLE plain USING parquet AS SELECT 4L AS id")
+    spark.sql(f"DELETE FROM {db}.t WHERE {db}.t.id = 0 AND {whole}.t.v = 0")
+    spark.sql(f"UPDATE t SET {db}.t.v = {db}.t.id, t.id = t.id WHERE {db}.T.id IN (SELECT max({db}.t.id) FROM {db}.t)")
+    spark.sql(
+        f"MERGE INTO {whole}.t USING {db}.src ON {whole}.t.id = {db}.src.id "
+        f"WHEN MATCHED AND {db}.t.v > 0 THEN UPDATE SET {db}.t.v = {db}.src.id + 1"
+    )
+    spark.sql(f"MERGE INTO t x USING {db}.plain ON x.id = {db}.plain.id WHEN MATCHED THEN DELETE")
+    assert rows("SELECT * FROM t") == [(1, 10), (2, 20), (3, 4), (5, 5)]
+    for statement in (f"DELETE FROM {db}.t x WHERE {db}.t.id = 1", f"DELETE FROM {db}.t WHERE {db}.src.id = 1"):
+        with pytest.raises(InvalidArgument, match="cannot be resolved"):
+            spark.sql(statement)
+    spark.sql("INSERT INTO lake.orders VALUES (1, 'a'), (2, 'b')")
+    assert rows("DELETE FROM lake.orders WHERE lake.orders.id = 1") == [(1,)]
+    assert rows("SELECT id FROM lake.orders") == [(2,)]

@@ -16,6 +16,7 @@ from slackwater.protocol.features.identity_columns import is_identity
 from slackwater.protocol.features.write_expressions import row_rules
 from slackwater.protocol.schema.schema import StructType
 from slackwater.spark.catalog.frames import session_views
+from slackwater.spark.catalog.session_catalog import SPARK_CATALOG
 from slackwater.spark.session.settings import SessionSettings
 from slackwater.spark.sql.query import rewritten
 from slackwater.spark.sql.statement import Statement, affected, nothing
@@ -24,8 +25,8 @@ from slackwater.spark.write.alignment import named_by_position
 from slackwater.sql import changes as parsed
 from slackwater.sql.ctes import with_tables_inside
 from slackwater.sql.lexer import TokenCursor, closing, name_at, quoted, tokens_of
-from slackwater.sql.relations import relations_of
-from slackwater.sql.text_edits import TextEdit, apply_edits
+from slackwater.sql.relations import Relation, relations_of
+from slackwater.sql.text_edits import TextEdit, apply_edits, without_database
 
 _WHOLE = "SELECT * FROM "
 
@@ -37,6 +38,8 @@ def delete(statement: Statement) -> DataFrame | None:
         return None
     statement = statement.on_delta()
     change = parsed.delete_of(statement.cursor())
+    if change.alias is None:
+        change = parsed.delete_of(_shortened(statement, target.qualified).cursor())
     named = _aliased(target, change.alias)
     with _over_tables(statement, [change.condition]) as (condition,):
         return affected(statement.spark, named.table._delete(condition))
@@ -49,6 +52,8 @@ def update(statement: Statement) -> DataFrame | None:
         return None
     statement = statement.on_delta()
     change = parsed.update_of(statement.cursor())
+    if change.alias is None:
+        change = parsed.update_of(_shortened(statement, target.qualified).cursor())
     named = _aliased(target, change.alias)
     with _over_tables(statement, [change.condition, *change.values.values()]) as (condition, *given):
         values = {name: text or "" for name, text in zip(change.values, given, strict=True)}
@@ -63,6 +68,8 @@ def merge(statement: Statement) -> DataFrame | None:
         return None
     statement = statement.on_delta()
     change = parsed.merge_of(statement.cursor())
+    names = [] if change.alias else target.qualified
+    change = parsed.merge_of(_shortened(statement, names + _source_names(statement, change.source)).cursor())
     named = _aliased(target, change.alias)
     source = statement.query(_WHOLE + change.source)
     alias = _source_alias(change.source)
@@ -194,6 +201,25 @@ def named_target(statement: Statement, *words: str) -> NamedTable | None:
 def _aliased(named: NamedTable, alias: str | None) -> NamedTable:
     """Return the table with the alias that qualifies its columns in the statement."""
     return replace(named, table=named.table.alias(alias or named.alias))
+
+
+def _shortened(statement: Statement, names: Sequence[tuple[str, ...]]) -> Statement:
+    """Return the statement with `t.c` for a column `db.t.c` of a table with one of these names."""
+    relation = Relation((), -1, -1, None, -1)
+    return statement.edited(without_database(statement.tokens, {relation: names}))
+
+
+def _source_names(statement: Statement, source: str) -> list[tuple[str, ...]]:
+    """Return the names of several parts for a MERGE's source without an alias."""
+    tokens = tokens_of(_WHOLE + source) or []
+    found = relations_of(_WHOLE + source, tokens)
+    if len(found) != 1 or found[0].alias is not None or tokens[3].upper == "(":
+        return []
+    parts = found[0].parts
+    named = named_table(statement.spark, parts)
+    if named is not None:
+        return named.qualified
+    return [parts, (SPARK_CATALOG, *parts)] if len(parts) == 2 else [parts]
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from slackwater.spark.session.local_frame import local_frame
 from slackwater.spark.sql.query import at_transaction_time, query_frame
 from slackwater.sql.lexer import Token, TokenCursor, tokens_of
 from slackwater.sql.parameters import with_literals
+from slackwater.sql.text_edits import TextEdit, apply_edits
 
 _AFFECTED = spark_types.StructType().add("num_affected_rows", "long")
 _PAIRS = spark_types.StructType().add("key", "string", False).add("value", "string", False)
@@ -57,6 +58,10 @@ class Statement:
         if text == self.text:
             return self
         return Statement(self.spark, text, tokens_of(text) or [], None, self.views)
+
+    def edited(self, edits: Iterable[TextEdit]) -> Statement:
+        """Return the statement, which has no parameters, with these edits of its text."""
+        return self._as(apply_edits(self.text, list(edits)))
 
     def query(self, text: str) -> DataFrame:
         """Return the rows of a query in the statement."""
