@@ -170,6 +170,76 @@ def test_settings_are_those_of_the_creation(
         spark.sql(f"DROP VIEW {name}")
 
 
+@pytest.mark.parametrize("kind", ["VIEW", "TEMP VIEW", "GLOBAL TEMP VIEW"])
+@pytest.mark.parametrize(
+    ("key", "value", "query"),
+    [
+        (
+            "legacy.setopsPrecedence.enabled",
+            "true",
+            "SELECT id FROM {0} UNION ALL SELECT id FROM {0} INTERSECT SELECT 7",
+        ),
+        (
+            "decimalOperations.allowPrecisionLoss",
+            "false",
+            "SELECT 1.0BD / id AS d, id * 1.000000000000000000BD AS e FROM {0}",
+        ),
+        ("groupByOrdinal", "false", "SELECT id + 0 AS i, count(*) AS n FROM {0} GROUP BY 1, id"),
+        ("legacy.exponentLiteralAsDecimal.enabled", "true", "SELECT typeof(id * 1E3) AS k FROM {0}"),
+        ("timestampType", "TIMESTAMP_NTZ", "SELECT typeof(TIMESTAMP'2024-01-01 00:00:00') AS k, id FROM {0}"),
+    ],
+)
+def test_every_setting_of_a_query_is_that_of_the_creation(
+    spark: SparkSession, rows: Rows, table: str, kind: str, key: str, value: str, query: str
+) -> None:
+    """As Spark reads a view of the same query over Parquet. Settings without a meaning for queries may change."""
+    spark.sql("CREATE TABLE p USING parquet AS SELECT * FROM t")
+    key, prefix = f"spark.sql.{key}", "global_temp." if kind.startswith("GLOBAL") else ""
+    others = {"spark.sql.shuffle.partitions": "3", "spark.sql.legacy.createHiveTableByDefault": "false"}
+    others |= {"spark.slackwater.x": "1", "spark.sql.session.localRelationCacheThreshold": "100"}
+    default = spark.conf.get(key)
+    for created, read in ((None, value), (value, None), (value, default)):
+
+        def use(setting: str | None) -> None:
+            spark.conf.unset(key) if setting is None else spark.conf.set(key, setting)
+
+        try:
+            use(created)
+            for name, source in (("v", "t"), ("w", "p")):
+                spark.sql(f"CREATE OR REPLACE {kind} {name} AS {query.format(source)}")
+            for each, setting in others.items():
+                spark.conf.set(each, setting)
+            expected = rows(f"SELECT * FROM {prefix}w")
+            assert rows(f"SELECT * FROM {prefix}v") == expected
+            frame = spark.table(f"{prefix}v")
+            use(read)
+            if is_connect(spark):
+                for late in (frame.collect, lambda: rows(f"SELECT * FROM {prefix}v")):
+                    with pytest.raises(UnsupportedFeature, match=f"v`?: the view was created with {key}"):
+                        late()
+            else:
+                assert rows(f"SELECT * FROM {prefix}v") == rows(f"SELECT * FROM {prefix}w") == expected
+            use(default if created is None else created)
+            assert rows(f"SELECT * FROM {prefix}v") == expected
+        finally:
+            for each in (key, *others):
+                spark.conf.unset(each)
+    for name in "vw":
+        spark.sql(f"DROP VIEW {prefix}{name}")
+
+
+def test_a_setting_that_was_not_set_at_the_creation_is_named(
+    spark: SparkSession, rows: Rows, table: str, conf: Callable[[str, str], None]
+) -> None:
+    spark.sql("CREATE VIEW v AS SELECT id, array_insert(array(7, 8), -1, 9) AS a FROM t")
+    conf("spark.sql.legacy.negativeIndexInArrayInsert", "true")
+    if is_connect(spark):
+        with pytest.raises(UnsupportedFeature, match=r"negativeIndexInArrayInsert unset, .* has true\. Unset spark"):
+            rows("SELECT * FROM v")
+    else:
+        assert rows("SELECT * FROM v") == [(1, [7, 8, 9]), (2, [7, 8, 9])]
+
+
 def test_names_of_a_view_have_the_case_of_its_creation(
     spark: SparkSession, rows: Rows, table: str, conf: Callable[[str, str], None]
 ) -> None:
@@ -180,6 +250,42 @@ def test_names_of_a_view_have_the_case_of_its_creation(
             rows("SELECT * FROM v")
     else:
         assert rows("SELECT * FROM v") == [(1, "a"), (2, "b")]
+
+
+@pytest.mark.parametrize("kind", ["VIEW", "TEMP VIEW", "GLOBAL TEMP VIEW"])
+def test_common_tables_of_a_view_have_the_case_of_its_creation(
+    spark: SparkSession, rows: Rows, table: str, conf: Callable[[str, str], None], kind: str
+) -> None:
+    """As Spark reads a view of the same query over Parquet."""
+    spark.sql("CREATE TABLE p USING parquet AS SELECT * FROM t")
+    conf("spark.sql.caseSensitive", "true")
+    query = "WITH {1} AS (SELECT id FROM {0} WHERE id = 1) SELECT id FROM {1} UNION ALL SELECT id FROM {0}"
+    for name, source in (("v", "t"), ("w", "p")):
+        spark.sql(f"CREATE OR REPLACE {kind} {name} AS {query.format(source, source.upper())}")
+    v, w = (f"{'global_temp.' if kind.startswith('GLOBAL') else ''}{name}" for name in "vw")
+    try:
+        assert rows(f"SELECT * FROM {v}") == rows(f"SELECT * FROM {w}") == [(1,), (1,), (2,)]
+        conf("spark.sql.caseSensitive", "false")
+        if is_connect(spark):
+            with pytest.raises(UnsupportedFeature, match=r"created with spark\.sql\.caseSensitive=true"):
+                rows(f"SELECT * FROM {v}")
+        else:
+            assert rows(f"SELECT * FROM {v}") == rows(f"SELECT * FROM {w}") == [(1,), (1,), (2,)]
+    finally:
+        for name in (v, w):
+            spark.sql(f"DROP VIEW {name}")
+
+
+def test_a_view_of_the_catalog_has_the_name_of_a_temporary_view(
+    spark: SparkSession, rows: Rows, table: str, db: str
+) -> None:
+    spark.range(5, 6).createOrReplaceTempView("v")
+    versions = [""] if is_connect(spark) else ["", " VERSION AS OF 1"]
+    for version in versions:
+        spark.sql(f"CREATE OR REPLACE VIEW v AS SELECT id AS n FROM t{version}")
+        assert rows(f"SELECT n FROM {db}.v") == rows(f"SELECT id FROM t{version}")
+        assert rows("SELECT * FROM v") == [(5,)]
+    spark.sql("DROP VIEW v")
 
 
 def test_a_view_is_not_cached(spark: SparkSession, table: str) -> None:

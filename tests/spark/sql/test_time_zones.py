@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -97,6 +99,68 @@ def test_a_view_reads_times_in_the_zone_of_its_creation(
         assert any(parquet), condition
     for source in ("delta", "parquet"):
         spark.sql(f"DROP VIEW {names[kind].format(source)}")
+
+
+NOON = dt.datetime(2024, 1, 2, 12, tzinfo=dt.timezone.utc)
+
+
+def three_versions(spark: SparkSession, path: Path) -> None:
+    """Create the table `t` with versions of 12, 16 and 20 o'clock in UTC. Each has one more row."""
+    spark.sql("CREATE TABLE t USING delta TBLPROPERTIES (delta.enableChangeDataFeed = true) AS SELECT 0 AS id")
+    for each in (1, 2):
+        spark.sql(f"INSERT INTO t VALUES ({each})")
+    for version in range(3):
+        seconds = (NOON + version * dt.timedelta(hours=4)).timestamp()
+        os.utime(path / "_delta_log" / f"{version:020}.json", (seconds, seconds))
+
+
+@pytest.mark.parametrize("kind", ["TIMESTAMP_LTZ", "TIMESTAMP_NTZ"])
+def test_a_version_by_its_time_is_that_of_the_zone(
+    spark: SparkSession, db: str, tmp_path: Path, conf: Conf, kind: str
+) -> None:
+    three_versions(spark, tmp_path / db / "t")
+    conf(ZONE, "America/New_York")
+    conf("spark.sql.timestampType", kind)
+    for time in ("'2024-01-02 09:00:00'", "TIMESTAMP'2024-01-02 09:00:00'"):
+        assert ids(spark.sql(f"SELECT id FROM t TIMESTAMP AS OF {time}")) == [0]
+        assert ids(spark.sql(f"SELECT id FROM table_changes('{db}.t', {time})")) == [1, 2]
+
+
+@pytest.mark.parametrize("kind", ["VIEW", "TEMP VIEW", "GLOBAL TEMP VIEW"])
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT id FROM t TIMESTAMP AS OF '2024-01-02 14:00:00'", [0]),
+        ("SELECT id FROM t TIMESTAMP AS OF TIMESTAMP'2024-01-02 14:00:00' + INTERVAL 1 HOUR", [0]),
+        ("SELECT id FROM t TIMESTAMP AS OF '2024-01-02T19:00:00Z'", [0, 1]),
+        ("SELECT id FROM t FOR SYSTEM_TIME AS OF '2024-01-02 14:00:00'", [0]),
+        ("SELECT id FROM t@20240102140000000", [0]),
+        ("SELECT id FROM table_changes('{db}.t', '2024-01-02 14:00:00', '2024-01-02 18:00:00')", [1]),
+        ("SELECT id FROM table_changes('{db}.t', TIMESTAMP'2024-01-02 14:00:00', '2024-01-02T18:00:00Z')", [1]),
+        ("SELECT id FROM table_changes('{db}.t', 1)", [1, 2]),
+    ],
+)
+def test_a_view_reads_versions_by_times_in_the_zone_of_its_creation(
+    spark: SparkSession, db: str, tmp_path: Path, conf: Conf, kind: str, query: str, expected: list[int]
+) -> None:
+    conf(ZONE, "UTC")
+    three_versions(spark, tmp_path / db / "t")
+    if is_connect(spark) and kind == "VIEW":
+        return  # Refused: the catalog knows no versions.
+    spark.sql(f"CREATE OR REPLACE {kind} v_t AS {query.format(db=db)}")
+    name = "global_temp.v_t" if kind.startswith("GLOBAL") else "v_t"
+    try:
+        assert ids(spark.sql(f"SELECT * FROM {name}")) == expected
+        for zone in ("Asia/Kolkata", "America/New_York"):
+            conf(ZONE, zone)
+            if is_connect(spark) and not (kind.startswith("GLOBAL") and "table_changes" in query):
+                with pytest.raises(UnsupportedFeature, match=f"was created with {ZONE}=UTC"):
+                    spark.table(name)
+            else:
+                for frame in (spark.table(name), spark.sql(f"SELECT * FROM {name} WHERE id >= 0")):
+                    assert ids(frame) == expected
+    finally:
+        spark.sql(f"DROP VIEW {name}")
 
 
 def test_a_lake_is_read_and_changed_in_the_zone_of_the_statement(

@@ -10,7 +10,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 import slackwater
-from slackwater.errors import InvalidArgument
+from slackwater.errors import InvalidArgument, UnsupportedFeature
 
 pytestmark = [pytest.mark.spark, pytest.mark.modes]
 
@@ -248,3 +248,51 @@ def test_names_of_a_view_are_not_those_of_its_query(spark: SparkSession, rows: R
     spark.sql("CREATE TEMP VIEW v (day, id) AS SELECT id, day FROM t")
     assert rows("SELECT * FROM v WHERE day = 8") == [(8, 2)]
     assert rows("SELECT a.day FROM v a JOIN t b ON a.day = b.id WHERE a.id = 2 AND b.day = 2") == [(2,), (8,)]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE GLOBAL TEMP VIEW gv AS SELECT id FROM lake.orders",
+        "CREATE OR REPLACE GLOBAL TEMP VIEW gv AS SELECT n FROM t JOIN (SELECT id AS n FROM lake.orders) ON n = t.id",
+        "CREATE GLOBAL TEMP VIEW gv AS SELECT * FROM w",
+        "ALTER VIEW global_temp.gw AS SELECT id FROM lake.orders",
+        "CREATE OR REPLACE TEMP VIEW v AS SELECT * FROM v",
+        "CACHE TABLE a AS SELECT id FROM lake.orders",
+        "CACHE LAZY TABLE a AS SELECT * FROM w",
+    ],
+)
+def test_rows_of_an_open_transaction_stay_in_it(
+    spark: SparkSession, rows: Rows, table: str, lake: slackwater.Lake, statement: str
+) -> None:
+    """Such a view would show uncommitted rows to other sessions, or after ROLLBACK."""
+    spark.sql("INSERT INTO lake.orders VALUES (1, 'a')")
+    spark.sql("CREATE GLOBAL TEMP VIEW gw AS SELECT id FROM t")
+    spark.sql("CREATE TEMP VIEW v AS SELECT id FROM lake.orders")
+    spark.sql("CREATE TEMP VIEW w AS SELECT id FROM v")
+    spark.sql("BEGIN TRANSACTION ON lake")
+    spark.sql("INSERT INTO lake.orders VALUES (2, 'b')")
+    spark.sql("CREATE OR REPLACE GLOBAL TEMP VIEW gv AS SELECT id FROM t")
+    other = another_session(spark)
+    assert other.sql("SELECT * FROM global_temp.gv").collect() == [(1,)]
+    spark.sql("DROP VIEW global_temp.gv")
+    with pytest.raises(UnsupportedFeature, match=r"open transaction.* outside of the transaction"):
+        spark.sql(statement)
+    assert other.sql("SHOW VIEWS IN global_temp LIKE 'gv'").collect() == []
+    assert other.sql("SELECT * FROM global_temp.gw").collect() == [(1,)]
+
+
+@pytest.mark.parametrize(("end", "ids"), [("COMMIT", [1, 2]), ("ROLLBACK", [1])])
+def test_a_temporary_view_made_in_a_transaction_is_read_after_it(
+    spark: SparkSession, rows: Rows, lake: slackwater.Lake, end: str, ids: list[int]
+) -> None:
+    spark.sql("INSERT INTO lake.orders VALUES (1, 'a')")
+    spark.sql("BEGIN TRANSACTION ON lake")
+    spark.sql("INSERT INTO lake.orders VALUES (2, 'b')")
+    spark.sql("CREATE TEMP VIEW v AS SELECT id FROM lake.orders")
+    spark.sql("CREATE TEMP VIEW w AS SELECT * FROM v")
+    assert rows("SELECT * FROM w") == [(1,), (2,)]
+    spark.sql(end)
+    for name in ("v", "w"):
+        assert rows(f"SELECT * FROM {name}") == [(each,) for each in ids]
+        assert sorted(row.id for row in spark.table(name).collect()) == ids

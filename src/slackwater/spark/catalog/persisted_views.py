@@ -22,6 +22,7 @@ from slackwater.spark.catalog.session_catalog import (
     SPARK_CATALOG,
     CatalogEntry,
     catalog_metadata,
+    current_database,
     entry_of,
     java_catalog,
     plain_sql,
@@ -137,7 +138,8 @@ def create(spark: SparkSession, text: str, name: Sequence[str], query: str, star
     failing = f"raise_error({text_literal('.'.join(name) + ': ' + _UNFINISHED)})"
     stand_in = ", ".join(f"CAST({failing} AS {each.dataType().sql()}) AS {quoted(each.name())}" for each in columns)
     plain_sql(spark, f"{text[:start]}SELECT {stand_in}")
-    entry = entry_of(spark, name)
+    # A temporary view can have the same name, without a database.
+    entry = entry_of(spark, name if len(name) > 1 else (current_database(spark), *name))
     assert entry is not None  # noqa: S101  (it was created)
     metadata = catalog_metadata(spark, entry.parts)
     if _UNFINISHED in str(metadata.viewText()):

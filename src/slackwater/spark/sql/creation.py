@@ -25,7 +25,7 @@ from slackwater.spark.session.local_frame import result_frame
 from slackwater.spark.session.reader_options import Options
 from slackwater.spark.session.settings import SessionSettings
 from slackwater.spark.session.types import to_spark_schema
-from slackwater.spark.sql.query import names_delta_tables
+from slackwater.spark.sql.query import names_delta_tables, reads_open_transaction
 from slackwater.spark.sql.statement import Statement, nothing
 from slackwater.spark.sql.views import is_temporary_view, keep, rename_kept
 from slackwater.spark.storage.stores import table_at
@@ -43,7 +43,8 @@ from slackwater.spark.table.table import DeltaTable
 from slackwater.spark.writer.save import begin_definition, newest_snapshot, save_as_definition
 from slackwater.sql import definitions as parsed
 from slackwater.sql.definitions import ColumnDefinition, TableCreation, creation_of
-from slackwater.sql.lexer import TokenCursor, name_at, quoted
+from slackwater.sql.lexer import TokenCursor, name_at, quoted, tokens_of
+from slackwater.sql.relations import relations_of
 from slackwater.transaction.commit.transaction import TableTransaction
 from slackwater.transaction.definition import TableDefinition
 
@@ -381,6 +382,11 @@ def _temporary(statement: Statement, cursor: TokenCursor, name: str, is_global: 
     cursor.expect("AS")
     query = cursor.rest()
     frame = statement.on_delta().query(query)
+    if is_global:
+        why = "other sessions would see its uncommitted rows. Create a temporary view of the session"
+        _require_committed(statement.spark, name, query, why)
+    elif any(relation.parts == (name,) for relation in relations_of(query, tokens_of(query) or [])):
+        _require_committed(statement.spark, name, query, "the view reads itself. Choose another name")
     frame = keep(statement.spark, name, query, tuple(names), statement.views or {}, frame, is_global)
     method = {
         (False, False): frame.createTempView,
@@ -470,5 +476,15 @@ def cache_table(statement: Statement) -> DataFrame | None:
     query = cursor.rest()
     if not names_delta_tables(statement.spark, query):
         return None
-    statement.on_delta().query(query).createOrReplaceTempView(name.text)
+    frame = statement.on_delta().query(query)
+    _require_committed(statement.spark, name.text, query, "its rows would stay cached. Create a temporary view")
+    frame.createOrReplaceTempView(name.text)
     return plain_sql(statement.spark, f"CACHE {'LAZY ' if is_lazy else ''}TABLE {name.text}{options}")
+
+
+def _require_committed(spark: SparkSession, shown: str, query: str, why: str) -> None:
+    if reads_open_transaction(spark, query):
+        raise UnsupportedFeature(
+            f"{shown}: the query reads a table of the open transaction, and {why}, or run this statement outside of "
+            "the transaction"
+        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -27,10 +27,10 @@ from slackwater.spark.read.metadata_column import METADATA, revealed
 from slackwater.spark.read.pushdown_frame import prune_files, replans_on_select
 from slackwater.spark.session.classic_connect import is_connect
 from slackwater.spark.session.enabled_sessions import statement_scope
-from slackwater.spark.session.settings import is_case_sensitive, session_zone
+from slackwater.spark.session.settings import SESSION_ZONE, is_case_sensitive, session_zone
 from slackwater.spark.session.types import from_spark_schema
 from slackwater.spark.sql.views import KeptView, ViewRows, kept_view, reading
-from slackwater.spark.table.named import NamedTable, frame_of, named_table, required_table
+from slackwater.spark.table.named import NamedTable, frame_of, moment, named_table, required_table, utc_text, zoned
 from slackwater.sql.column_pruning import needed_columns, renames_columns
 from slackwater.sql.lexer import Token, quoted, tokens_of
 from slackwater.sql.predicate_pushdown import pushed_conditions
@@ -45,6 +45,7 @@ from slackwater.sql.text_edits import (
 )
 
 _CHANGES, _CHANGES_BY_PATH = "table_changes", "table_changes_by_path"
+_INTEGERS = ("tinyint", "smallint", "int", "bigint")
 
 
 @dataclass
@@ -56,21 +57,29 @@ class StatementOnViews:
 
 
 def rewritten(
-    spark: SparkSession, text: str, tokens: Sequence[Token] | None = None, *, prunes: bool = True
+    spark: SparkSession,
+    text: str,
+    tokens: Sequence[Token] | None = None,
+    *,
+    prunes: bool = True,
+    settings: ViewSettings | None = None,
 ) -> StatementOnViews | None:
     """Return the statement with views for its Delta tables, None if there are no Delta tables.
 
     Without `prunes`, conditions of the text prune no files, because Spark reads the text with other settings.
+    `settings`: of the view with this text, None for the session's settings.
     """
     found = tokens_of(text) if tokens is None else tokens
     if found is None:
         return None
     with statement_scope():
-        return _rewritten(spark, text, found, prunes)
+        return _rewritten(spark, text, found, prunes, settings)
 
 
-def _rewritten(spark: SparkSession, text: str, found: Sequence[Token], prunes: bool) -> StatementOnViews | None:
-    blocks = _blocks(spark, text, found)
+def _rewritten(
+    spark: SparkSession, text: str, found: Sequence[Token], prunes: bool, settings: ViewSettings | None
+) -> StatementOnViews | None:
+    blocks = _blocks(spark, text, found, settings)
     kept = _kept_views(spark, blocks)
     tables = _tables(spark, blocks, kept)
     if not tables and not kept and SessionNames.of(spark).open_transaction is None:
@@ -79,7 +88,7 @@ def _rewritten(spark: SparkSession, text: str, found: Sequence[Token], prunes: b
     changes: list[TextEdit] = []
     qualified: dict[Relation, list[tuple[str, ...]]] = {}
     with_metadata = set()
-    reads = [_Reads.of(spark, block, found, tables, kept, prunes) for block in blocks]
+    reads = [_Reads.of(spark, block, found, tables, kept, prunes, settings) for block in blocks]
     is_taken = any(token.is_name and token.value.lower() == METADATA for token in found) and _has_own_metadata(
         spark, blocks, [frame for each in reads for frame in each.tables.values()], tables, kept
     )
@@ -104,20 +113,40 @@ def _rewritten(spark: SparkSession, text: str, found: Sequence[Token], prunes: b
     return statement
 
 
-def names_delta_tables(spark: SparkSession, text: str, tokens: Sequence[Token] | None = None) -> bool:
-    """Return whether the queries of the statement name a Delta table. Does not open the table."""
+def names_delta_tables(
+    spark: SparkSession, text: str, tokens: Sequence[Token] | None = None, settings: ViewSettings | None = None
+) -> bool:
+    """Return whether the queries of the statement name a Delta table. Does not open the table.
+
+    `settings`: of the view with this text, None for the session's settings.
+    """
     found = tokens_of(text) if tokens is None else tokens
     if found is None:
         return False
-    blocks = _blocks(spark, text, found)
+    blocks = _blocks(spark, text, found, settings)
     kept = _kept_views(spark, blocks)
     return bool(kept or _tables(spark, blocks, kept))
 
 
-def _blocks(spark: SparkSession, text: str, tokens: Sequence[Token]) -> list[Block]:
+def reads_open_transaction(spark: SparkSession, text: str) -> bool:
+    """Return whether the queries of the statement read a table of the open transaction, also through views."""
+    if SessionNames.of(spark).open_transaction is None:
+        return False
+    blocks = _blocks(spark, text, tokens_of(text) or [])
+    kept = _kept_views(spark, blocks)
+    tables = _tables(spark, blocks, kept).values()
+    return any(isinstance(each.table, TransactionTable) for each in tables) or any(
+        reads_open_transaction(spark, view.query) for view in kept.values()
+    )
+
+
+def _blocks(
+    spark: SparkSession, text: str, tokens: Sequence[Token], settings: ViewSettings | None = None
+) -> list[Block]:
     # Case matters here only for names of common tables, because Spark resolves all other names.
     has_common_tables = any(token.upper == "WITH" for token in tokens)
-    return blocks_of(text, tokens, case_counts=has_common_tables and is_case_sensitive(spark))
+    case_counts = has_common_tables and (settings.is_case_sensitive if settings else is_case_sensitive(spark))
+    return blocks_of(text, tokens, case_counts=case_counts)
 
 
 def at_transaction_time(spark: SparkSession, text: str) -> str:
@@ -157,13 +186,17 @@ def _view(spark: SparkSession, parts: tuple[str, ...]) -> ViewRows | None:
 
     def rows(_: Sequence[str]) -> DataFrame:
         with reading(stored.entry.text):
+            stored.settings.require(spark, stored.entry.text)
             return expanded(spark, stored, _of_view(spark, stored.query, stored.settings))
 
     with reading(stored.entry.text):
-        return ViewRows(rows) if names_delta_tables(spark, stored.query) else None
+        return (
+            ViewRows(rows, stored.query) if names_delta_tables(spark, stored.query, settings=stored.settings) else None
+        )
 
 
 def _rows_of_kept(spark: SparkSession, view: KeptView, shown: str, conditions: Sequence[str]) -> DataFrame:
+    view.settings.require(spark, shown)
     statement = _of_view(spark, view.query, view.settings, conditions)
     statement.views |= view.frames
     items = view.items
@@ -180,11 +213,11 @@ def _of_view(
     if prunes and conditions:
         # The conditions are around the query only for the choice of files.
         before, after = "SELECT 1 FROM (", f"\n) WHERE {_all_of(conditions)}"
-        found = rewritten(spark, before + query + after)
+        found = rewritten(spark, before + query + after, settings=settings)
         # The time of a transaction replaces a time function in a condition.
         if found is not None and found.text.endswith(after):
             return StatementOnViews(found.text.removeprefix(before).removesuffix(after), found.views)
-    return rewritten(spark, query, prunes=prunes) or StatementOnViews(query)
+    return rewritten(spark, query, prunes=prunes, settings=settings) or StatementOnViews(query)
 
 
 def _all_of(conditions: Sequence[str]) -> str:
@@ -221,7 +254,7 @@ def _function(relation: Relation) -> str | None:
 
 @dataclass(frozen=True)
 class _Reads:
-    """What a block reads: the frames of its Delta tables, and the conditions for its views over Delta tables."""
+    """The reads of a block: the frames of its Delta tables, and the conditions for its views over Delta tables."""
 
     tables: Mapping[Relation, DataFrame]
     views: Mapping[Relation, Sequence[str]]
@@ -234,9 +267,14 @@ class _Reads:
         tables: Mapping[tuple[str, ...], NamedTable],
         kept: Mapping[tuple[str, ...], ViewRows],
         prunes: bool,
+        settings: ViewSettings | None,
     ) -> _Reads:
         """Return the reads of the block. With `prunes`, for the WHERE of this and enclosing blocks."""
-        seen = {each: _seen(spark, each, tables[_key(each)]) for each in block.relations if _key(each) in tables}
+        seen = {
+            each: _seen(spark, _with_zones(spark, each, settings), tables[_key(each)])
+            for each in block.relations
+            if _key(each) in tables
+        }
         views = {each: kept[each.parts].columns for each in block.relations if _is_kept(each, kept)}
         pushed: Mapping[Relation, list[str]] = {}
         if prunes and (block.where is not None or block.user is not None):
@@ -270,6 +308,23 @@ def _has_own_metadata(
             if METADATA in map(str.lower, frame.columns):
                 return True
     return False
+
+
+def _with_zones(spark: SparkSession, relation: Relation, settings: ViewSettings | None) -> Relation:
+    """Return the relation with times in texts with a zone, if the view with these settings has another zone."""
+    zone = None if settings is None or is_connect(spark) else settings.values.get(SESSION_ZONE)
+    if settings is None or zone is None or zone == session_zone(spark):
+        return relation
+
+    def with_zone(text: str) -> str:
+        query = f"SELECT typeof({text}), unix_micros(TRY_CAST(({text}) AS TIMESTAMP_LTZ))"
+        kind, micros = settings.of_query().rows(spark, text, StatementOnViews(query)).collect()[0]
+        return text if micros is None or kind in _INTEGERS else f"'{utc_text(micros)}'"
+
+    if relation.arguments is not None:
+        table, *times = relation.arguments
+        return replace(relation, arguments=(table, *map(with_zone, times)))
+    return relation if relation.travel is None else replace(relation, travel=zoned(relation.travel, zone, with_zone))
 
 
 def _seen(spark: SparkSession, relation: Relation, named: NamedTable) -> _TableUse:
@@ -348,8 +403,9 @@ def _changes_frame(spark: SparkSession, named: NamedTable, relation: Relation) -
     options: dict[str, Any] = {"readChangeFeed": "true"}
     for name, text in zip(("starting", "ending"), arguments[1:], strict=False):
         row = sql_over(spark, f"SELECT {text} AS v, typeof({text}) AS t", {}).collect()[0]
-        if row.t in ("tinyint", "smallint", "int", "bigint"):
+        if row.t in _INTEGERS:
             options[f"{name}Version"] = row.v
         else:
-            options[f"{name}Timestamp"] = str(row.v)
+            # Python shows a timestamp in the zone of the process.
+            options[f"{name}Timestamp"] = moment(spark, text) if row.t == "timestamp" else str(row.v)
     return named.table.toDF(**options)

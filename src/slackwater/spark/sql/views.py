@@ -70,9 +70,13 @@ class KeptView:
 
 @dataclass(frozen=True)
 class ViewRows:
-    """The rows of a view over Delta tables. `read` may leave out rows for which a condition on `columns` is false."""
+    """The rows of a view over Delta tables. `read` may leave out rows for which a condition on `columns` is false.
+
+    `query`: the text of the view, with names valid in every database.
+    """
 
     read: Callable[[Sequence[str]], DataFrame]
+    query: str
     columns: Sequence[str] = ()
 
 
@@ -133,7 +137,7 @@ def kept_view(
         with reading(".".join((*parts[:-1], _key(spark, parts[-1])))):
             return read(found, ".".join(parts), conditions)
 
-    return ViewRows(rows, found.passed_columns)
+    return ViewRows(rows, found.query, found.passed_columns)
 
 
 def is_temporary_view(spark: SparkSession, parts: tuple[str, ...]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from slackwater.spark.session.reader_options import split_path
 from slackwater.spark.session.settings import session_zone
 from slackwater.spark.storage.stores import table_at
 from slackwater.spark.table.table import DeltaTable
-from slackwater.sql.time_travel import AT, BETWEEN, FROM_TO, SYSTEM_TIME, VERSION, Travel
+from slackwater.sql.time_travel import AT, BETWEEN, FROM_TO, SYSTEM_TIME, TIMESTAMP, VERSION, Travel
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def _between(spark: SparkSession, named: NamedTable, travel: Travel) -> DataFram
 
 def moment(spark: SparkSession, text: str) -> str:
     """Return the time of an SQL expression in a text with its zone. Raises InvalidArgument for an invalid time."""
-    return _utc(spark, f"CAST(({text}) AS TIMESTAMP)", text)
+    return _utc(spark, f"CAST(({text}) AS TIMESTAMP_LTZ)", text)
 
 
 def _utc(spark: SparkSession, expression: str, said: str = "") -> str:
@@ -124,8 +124,20 @@ def _utc(spark: SparkSession, expression: str, said: str = "") -> str:
             f"{said or expression} is NULL, not a time for time travel. Use an expression with a value",
             error_class="DELTA_TIMESTAMP_INVALID",
         )
-    found = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc) + dt.timedelta(microseconds=micros)
-    return found.isoformat()
+    return utc_text(micros)
+
+
+def utc_text(micros: int) -> str:
+    """Return microseconds since the epoch as a text with its zone."""
+    return (dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc) + dt.timedelta(microseconds=micros)).isoformat()
+
+
+def zoned(travel: Travel, zone: str, with_zone: Callable[[str], str]) -> Travel:
+    """Return `travel` of a text in the time zone `zone`. `with_zone` adds the zone to an SQL expression of a time."""
+    if travel.kind == AT:
+        _, named = split_path(f"x@{travel.texts[0].lower()}", zone)
+        return travel if named.version is not None else Travel(TIMESTAMP, (f"timestamp_millis({named.timestamp_ms})",))
+    return travel if travel.kind == VERSION else Travel(travel.kind, tuple(map(with_zone, travel.texts)))
 
 
 _OTHER_FORMATS = ("parquet", "iceberg")
