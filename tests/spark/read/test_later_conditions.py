@@ -66,7 +66,7 @@ def outcome(frame: DataFrame) -> object:
         return "failed"
 
 
-@pytest.mark.parametrize("given", ["text", "column"])
+@pytest.mark.parametrize("given", ["text", pytest.param("column", marks=pytest.mark.long)])
 @pytest.mark.parametrize("changed", CHANGES)
 def test_a_second_condition_leaves_the_first_one_as_it_was(
     spark: SparkSession, loads: list[Load], change: Callable[[str], object], changed: str, given: str

@@ -184,8 +184,18 @@ def test_settings_are_those_of_the_creation(
             "false",
             "SELECT 1.0BD / id AS d, id * 1.000000000000000000BD AS e FROM {0}",
         ),
-        ("groupByOrdinal", "false", "SELECT id + 0 AS i, count(*) AS n FROM {0} GROUP BY 1, id"),
-        ("legacy.exponentLiteralAsDecimal.enabled", "true", "SELECT typeof(id * 1E3) AS k FROM {0}"),
+        pytest.param(
+            "groupByOrdinal",
+            "false",
+            "SELECT id + 0 AS i, count(*) AS n FROM {0} GROUP BY 1, id",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            "legacy.exponentLiteralAsDecimal.enabled",
+            "true",
+            "SELECT typeof(id * 1E3) AS k FROM {0}",
+            marks=pytest.mark.long,
+        ),
         ("timestampType", "TIMESTAMP_NTZ", "SELECT typeof(TIMESTAMP'2024-01-01 00:00:00') AS k, id FROM {0}"),
     ],
 )

@@ -117,7 +117,7 @@ MADE = {
 
 
 @pytest.mark.filterwarnings("ignore:The SQL config .*escapedStringLiterals")
-@pytest.mark.parametrize("made", MADE)
+@pytest.mark.parametrize("made", ["where", pytest.param("column", marks=pytest.mark.long), "query"])
 @pytest.mark.parametrize("files", ["few files", "many files"])
 def test_settings_change_between_a_condition_and_the_query(
     spark: SparkSession, db: str, conf: Conf, monkeypatch: pytest.MonkeyPatch, files: str, made: str
