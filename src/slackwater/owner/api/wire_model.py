@@ -145,6 +145,14 @@ class RequestModel(WireModel):
                 raise error.__cause__ from None
             raise InvalidArgument(f"{type(self).__name__} cannot be written as JSON: {error}") from error
 
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> Json:
+        found: Json = super().__get_pydantic_json_schema__(schema, handler)
+        if cls.__pydantic_config__.get("extra") == "ignore":
+            # A request of another API, with fields of its newer clients.
+            del found["additionalProperties"]
+        return found
+
 
 class ResponseModel(WireModel):
     """A response of an owner. A client ignores fields added by a newer server."""
