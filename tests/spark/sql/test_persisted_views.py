@@ -205,9 +205,9 @@ def test_every_setting_of_a_query_is_that_of_the_creation(
     """As Spark reads a view of the same query over Parquet. Settings without a meaning for queries may change."""
     spark.sql("CREATE TABLE p USING parquet AS SELECT * FROM t")
     key, prefix = f"spark.sql.{key}", "global_temp." if kind.startswith("GLOBAL") else ""
-    had = {"spark.sql.shuffle.partitions": spark.conf.get("spark.sql.shuffle.partitions")}
     others = {"spark.sql.shuffle.partitions": "3", "spark.sql.legacy.createHiveTableByDefault": "false"}
     others |= {"spark.slackwater.x": "1", "spark.sql.session.localRelationCacheThreshold": "100"}
+    had = {each: spark.conf.get(each, None) for each in others}
     default = spark.conf.get(key)
     for created, read in ((None, value), (value, None), (value, default)):
 

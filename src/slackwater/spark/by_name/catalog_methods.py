@@ -28,9 +28,12 @@ from slackwater.sql.parameters import text_literal
 
 _NOTHING_TO_DO = ("refreshTable",)
 _REFUSED = {
+    "cacheTable": "A table can get newer versions. Cache a DataFrame: spark.table(name).cache()",
     "analyzeTable": "The log already contains the statistics of the files",
     "recoverPartitions": "The log already names the files of all partitions",
 }
+# Spark has the others for tables only.
+_OF_VIEWS = ("cacheTable",)
 
 
 def extend_catalog(catalog: type) -> None:
@@ -47,7 +50,6 @@ def extend_catalog(catalog: type) -> None:
         "setCurrentCatalog": _set_current,
         "setCurrentDatabase": _set_current,
         **dict.fromkeys(_NOTHING_TO_DO, _nothing),
-        "cacheTable": _cache_table,
         **{name: _refusing(name, reason) for name, reason in _REFUSED.items()},
     }
     wrap_each(catalog, handlers)
@@ -175,17 +177,6 @@ def _nothing(original: Any, self: Any, tableName: Any) -> None:  # noqa: N803  (
         original(tableName)
 
 
-def _cache_table(original: Any, self: Any, tableName: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N803
-    named = _named(self, tableName)
-    shown = named.place.shown if named is not None else tableName
-    if named is not None or _is_view_of_delta(self, tableName):
-        raise UnsupportedFeature(
-            f"catalog.cacheTable({shown!r}) does not support Delta tables, and views of them. A table can get newer "
-            "versions. Cache a DataFrame: spark.table(name).cache()"
-        )
-    original(tableName, *args, **kwargs)
-
-
 def _is_view_of_delta(catalog: Any, name: Any) -> bool:
     """Return whether a name is that of a view in Spark's catalog with a Delta table."""
     spark = catalog.__dict__.get("_sparkSession")
@@ -198,8 +189,11 @@ def _is_view_of_delta(catalog: Any, name: Any) -> bool:
 def _refusing(method: str, reason: str) -> Callable[..., Any]:
     def refuse(original: Any, self: Any, tableName: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N803
         named = _named(self, tableName)
-        if named is not None:
-            raise UnsupportedFeature(f"catalog.{method}({named.place.shown!r}) does not support Delta tables. {reason}")
+        if named is not None or (method in _OF_VIEWS and _is_view_of_delta(self, tableName)):
+            shown = tableName if named is None else named.place.shown
+            raise UnsupportedFeature(
+                f"catalog.{method}({shown!r}) does not support Delta tables and views of them. {reason}"
+            )
         return original(tableName, *args, **kwargs)
 
     return refuse

@@ -68,7 +68,7 @@ class ScanConditions:
 
     def holds_in_plan(self, client: Any, predicate: Predicate) -> bool:
         """Return whether `predicate` has the meaning of its condition in a plan sent now by `client` of Connect."""
-        if not self.holds_in(zone_of_plan(self.spark, client), predicate):
+        if self.depends_on_zone(predicate) and zone_of_plan(self.spark, client) != self.zone:
             return False
         if not _is_quoted(predicate):
             return True

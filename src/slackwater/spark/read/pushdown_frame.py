@@ -223,14 +223,14 @@ def _frame(scan: ReplannableScan, stages: tuple[_Stage, ...], predicate: Predica
 
     def narrow(condition: Any) -> DataFrame:
         found = scan.conditions.predicate_of_frame(condition)
-        both = And((predicate, found))
-        fewer = scan.files_for(both) if columns_of(found) else files
-        may_be_less = (scan.by_arrow or scan.finds_files_later) and columns_of(found)
-        is_less = fewer.num_rows != files.num_rows or may_be_less
-        renewed = _planned_anew(scan, stages, fewer, both) if is_less and _may_have_fewer_files(stages) else None
-        if renewed is None:
-            return _frame(scan, (*stages, _Stage.filtered(stages[-1].frame, condition)), predicate, files)
-        return _frame(scan, (*renewed, _Stage.filtered(renewed[-1].frame, condition)), both, fewer)
+        if columns_of(found) and _may_have_fewer_files(stages):
+            both = And((predicate, found))
+            fewer = scan.files_for(both)
+            is_less = fewer.num_rows != files.num_rows or scan.by_arrow or scan.finds_files_later
+            renewed = _planned_anew(scan, stages, fewer, both) if is_less else None
+            if renewed is not None:
+                return _frame(scan, (*renewed, _Stage.filtered(renewed[-1].frame, condition)), both, fewer)
+        return _frame(scan, (*stages, _Stage.filtered(stages[-1].frame, condition)), predicate, files)
 
     def project(*columns: Any) -> DataFrame:
         return _selected(scan, stages, predicate, files, _flat(columns))

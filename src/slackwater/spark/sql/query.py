@@ -61,33 +61,31 @@ def rewritten(
     text: str,
     tokens: Sequence[Token] | None = None,
     *,
-    prunes: bool = True,
     settings: ViewSettings | None = None,
 ) -> StatementOnViews | None:
     """Return the statement with views for its Delta tables, None if there are no Delta tables.
 
-    Without `prunes`, conditions of the text prune no files, because Spark reads the text with other settings.
     `settings`: of the view with this text, None for the session's settings.
     """
     found = tokens_of(text) if tokens is None else tokens
     if found is None:
         return None
     with statement_scope():
-        return _rewritten(spark, text, found, prunes, settings)
+        return _rewritten(spark, text, found, settings)
 
 
 def _rewritten(
-    spark: SparkSession, text: str, found: Sequence[Token], prunes: bool, settings: ViewSettings | None
+    spark: SparkSession, text: str, found: Sequence[Token], settings: ViewSettings | None
 ) -> StatementOnViews | None:
-    blocks = _blocks(spark, text, found, settings)
-    kept = _kept_views(spark, blocks)
-    tables = _tables(spark, blocks, kept)
+    blocks, kept, tables = _relations(spark, text, found, settings)
     if not tables and not kept and SessionNames.of(spark).open_transaction is None:
         return None
     statement = StatementOnViews(text)
     changes: list[TextEdit] = []
     qualified: dict[Relation, list[tuple[str, ...]]] = {}
     with_metadata = set()
+    # With other settings, conditions of the text prune no files. Through Connect, the session has the view's settings.
+    prunes = settings is None or is_connect(spark) or settings.read_conditions_as(spark)
     reads = [_Reads.of(spark, block, found, tables, kept, prunes, settings) for block in blocks]
     is_taken = any(token.is_name and token.value.lower() == METADATA for token in found) and _has_own_metadata(
         spark, blocks, [frame for each in reads for frame in each.tables.values()], tables, kept
@@ -123,26 +121,30 @@ def names_delta_tables(
     found = tokens_of(text) if tokens is None else tokens
     if found is None:
         return False
-    blocks = _blocks(spark, text, found, settings)
-    kept = _kept_views(spark, blocks)
-    return bool(kept or _tables(spark, blocks, kept))
+    _, kept, tables = _relations(spark, text, found, settings)
+    return bool(kept or tables)
 
 
 def reads_open_transaction(spark: SparkSession, text: str) -> bool:
     """Return whether the queries of the statement read a table of the open transaction, also through views."""
     if SessionNames.of(spark).open_transaction is None:
         return False
-    blocks = _blocks(spark, text, tokens_of(text) or [])
-    kept = _kept_views(spark, blocks)
-    tables = _tables(spark, blocks, kept).values()
-    return any(isinstance(each.table, TransactionTable) for each in tables) or any(
+    _, kept, tables = _relations(spark, text, tokens_of(text) or [])
+    return any(isinstance(each.table, TransactionTable) for each in tables.values()) or any(
         reads_open_transaction(spark, view.query) for view in kept.values()
     )
 
 
-def _blocks(
+def _relations(
     spark: SparkSession, text: str, tokens: Sequence[Token], settings: ViewSettings | None = None
-) -> list[Block]:
+) -> tuple[list[Block], dict[tuple[str, ...], ViewRows], dict[tuple[str, ...], NamedTable]]:
+    """Return the blocks of the statement, with the views over Delta tables and the Delta tables among the relations."""
+    blocks = _blocks(spark, text, tokens, settings)
+    kept = _kept_views(spark, blocks)
+    return blocks, kept, _tables(spark, blocks, kept)
+
+
+def _blocks(spark: SparkSession, text: str, tokens: Sequence[Token], settings: ViewSettings | None) -> list[Block]:
     # Case matters here only for names of common tables, because Spark resolves all other names.
     has_common_tables = any(token.upper == "WITH" for token in tokens)
     case_counts = has_common_tables and (settings.is_case_sensitive if settings else is_case_sensitive(spark))
@@ -186,8 +188,7 @@ def _view(spark: SparkSession, parts: tuple[str, ...]) -> ViewRows | None:
 
     def rows(_: Sequence[str]) -> DataFrame:
         with reading(stored.entry.text):
-            stored.settings.require(spark, stored.entry.text)
-            return expanded(spark, stored, _of_view(spark, stored.query, stored.settings))
+            return expanded(spark, stored, _of_view(spark, stored.entry.text, stored.query, stored.settings))
 
     with reading(stored.entry.text):
         return (
@@ -196,8 +197,7 @@ def _view(spark: SparkSession, parts: tuple[str, ...]) -> ViewRows | None:
 
 
 def _rows_of_kept(spark: SparkSession, view: KeptView, shown: str, conditions: Sequence[str]) -> DataFrame:
-    view.settings.require(spark, shown)
-    statement = _of_view(spark, view.query, view.settings, conditions)
+    statement = _of_view(spark, shown, view.query, view.settings, conditions)
     statement.views |= view.frames
     items = view.items
     frame = view.settings.rows(spark, shown, statement, items)
@@ -205,19 +205,18 @@ def _rows_of_kept(spark: SparkSession, view: KeptView, shown: str, conditions: S
 
 
 def _of_view(
-    spark: SparkSession, query: str, settings: ViewSettings, conditions: Sequence[str] = ()
+    spark: SparkSession, shown: str, query: str, settings: ViewSettings, conditions: Sequence[str] = ()
 ) -> StatementOnViews:
-    """Return the view's query. Rows for which a condition on the query's columns is false may be missing."""
-    # Through Connect, the session must have the view's settings.
-    prunes = is_connect(spark) or settings.read_conditions_as(spark)
-    if prunes and conditions:
+    """Return the query of the view `shown`. Rows for which a condition on its columns is false may be missing."""
+    settings.require(spark, shown)
+    if conditions:
         # The conditions are around the query only for the choice of files.
         before, after = "SELECT 1 FROM (", f"\n) WHERE {_all_of(conditions)}"
         found = rewritten(spark, before + query + after, settings=settings)
         # The time of a transaction replaces a time function in a condition.
         if found is not None and found.text.endswith(after):
             return StatementOnViews(found.text.removeprefix(before).removesuffix(after), found.views)
-    return rewritten(spark, query, prunes=prunes, settings=settings) or StatementOnViews(query)
+    return rewritten(spark, query, settings=settings) or StatementOnViews(query)
 
 
 def _all_of(conditions: Sequence[str]) -> str:
