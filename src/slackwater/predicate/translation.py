@@ -221,6 +221,10 @@ class _Translator:
         return column if column is not None and column.type == STRING and column.comparable else None
 
     def _column(self, tree: ConditionTree) -> ResolvedColumn | None:
+        if tree.operation == CAST and len(tree.children) == 1:
+            # A cast to its own type leaves a column as it is.
+            column = self._column(tree.children[0])
+            return column if column is not None and column.type == cast_type(tree.payload) else None
         names = column_names(tree)
         return None if names is None else resolve_column(self.schema, names)
 

@@ -184,6 +184,7 @@ UNDERSTOOD = [
     _said("binary", _at("bin", value=b"\x05"), lambda df: df.bin == F.lit(bytearray(b"\x05"))),
     _said("cast", _at("x", value=5), lambda df: df.x == F.lit("5").cast("int")),
     _said("try_cast", _at("x", value=5), lambda df: df.x == F.lit("5").try_cast("bigint")),
+    _said("column cast to its type", _at("x", value=5), lambda df: df.x.cast("bigint") == 5),
     _said("dotted path", _at("a", "B", value=5), lambda df: F.col("a.b") == 5),
     _said("attribute path", _at("a", "B", value=5), lambda df: df.a.B == 5),
     _said("frame path", _at("a", "B", value=5), lambda df: df["a.B"] == 5),

@@ -252,6 +252,30 @@ def test_vectors_are_loaded_for_the_files_of_a_query(
     assert frame.where("p = 11").count() == 1000
 
 
+def test_vectors_are_loaded_for_the_files_of_a_query_of_a_view(
+    spark: SparkSession, deleted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded: list[int] = []
+
+    def counted(store: Any, vectors: Any, outside: bool) -> Any:
+        loaded.append(len(vectors))
+        return load_deletion_vectors(store, vectors, outside)
+
+    monkeypatch.setattr("slackwater.spark.read.deferred_files.load_deletion_vectors", counted)
+    slackwater.enable(spark)
+    spark.sql(f"CREATE TEMP VIEW deleted_tv (number, part) AS SELECT id, p FROM delta.`{deleted}`")
+    spark.sql(f"CREATE VIEW deleted_cv AS SELECT p, id + 1 AS n FROM delta.`{deleted}`")
+    try:
+        for view, part in (("deleted_tv", "part"), ("deleted_cv", "p")):
+            assert spark.sql(f"SELECT * FROM {view} WHERE {part} = 3").count() == 990
+            assert loaded == [1]
+            loaded.clear()
+            deferred_files._recent._found.clear()
+    finally:
+        spark.catalog.dropTempView("deleted_tv")
+        spark.sql("DROP VIEW deleted_cv")
+
+
 def test_vectors_of_a_view_are_loaded_once(spark: SparkSession, deleted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded: list[int] = []
 

@@ -116,6 +116,45 @@ def test_columns_of_a_view_stay_when_its_table_evolves(spark: SparkSession, rows
     assert rows("SELECT * FROM star") == [(1, "a"), (2, "b"), (3, "c")]
 
 
+# Views over a table of a file for each day, and the number of files for their rows of one day.
+VIEWS = {
+    "v AS SELECT * FROM {t}": 1,
+    "v (id, day) AS SELECT number, {t}.day FROM {t}": 1,
+    "v (number, day) AS SELECT number, d FROM (SELECT *, day AS d FROM {t})": 1,
+    "v AS SELECT number + 1 AS id, CAST(day AS DATE) AS day FROM {t} WHERE number > 0": 1,
+    "v AS SELECT number AS id, date_add(day, 1) AS day FROM {t}": 6,
+    "v AS SELECT first_value(number) OVER (ORDER BY number) AS id, day FROM {t}": 6,
+    "v AS SELECT number AS id, day FROM {t} UNION ALL SELECT 7, DATE '2026-01-03'": 6,
+}
+
+
+def test_a_query_of_a_view_reads_only_the_files_of_its_conditions(spark: SparkSession, rows: Rows, db: str) -> None:
+    days = "SELECT id AS number, date_add(DATE '2026-01-01', CAST(id % 6 AS INT)) AS day FROM range(0, 12, 1, 1)"
+    spark.sql(f"CREATE TABLE t USING delta PARTITIONED BY (day) AS {days}")
+    spark.sql("CREATE TABLE p USING parquet AS SELECT * FROM t")
+    for text, wanted in VIEWS.items():
+        spark.sql(f"CREATE OR REPLACE VIEW {text.format(t='t')}")
+        spark.sql(f"CREATE OR REPLACE VIEW w{text.format(t='p')[1:]}")
+        frame = spark.sql("SELECT * FROM v x WHERE x.day = '2026-01-03'")
+        assert len(frame.inputFiles()) == wanted, text
+        assert sorted(map(tuple, frame.collect())) == sorted(rows("SELECT * FROM w x WHERE x.day = '2026-01-03'")), text
+
+
+@pytest.mark.parametrize("change", ["s STRING", "s INT"])
+def test_conditions_on_a_view_are_those_of_its_types(spark: SparkSession, rows: Rows, db: str, change: str) -> None:
+    """A table was replaced by one with another type; the view casts to the type of its creation."""
+    spark.sql("CREATE TABLE t (id INT, s STRING) USING delta")
+    spark.sql("CREATE VIEW v AS SELECT * FROM t")
+    spark.sql("CREATE VIEW w (k, name) AS SELECT id, s FROM v")
+    spark.sql(f"CREATE OR REPLACE TABLE t (id INT, {change}) USING delta")
+    for each in (1, 10, 2):
+        spark.sql(f"INSERT INTO t VALUES ({each}, {each})")
+    found = spark.sql("SELECT k FROM w WHERE name < '2'")
+    assert sorted(map(tuple, found.collect())) == [(1,), (10,)]
+    assert len(found.inputFiles()) == (2 if change == "s STRING" else 3)
+    assert rows("SELECT k FROM w WHERE name = '01'") == []
+
+
 def test_a_view_names_tables_by_path_version_and_new_columns(
     spark: SparkSession, rows: Rows, table: str, tmp_path: Path
 ) -> None:

@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from slackwater.errors import InvalidArgument, UnsupportedFeature
 from slackwater.spark.catalog.resolve import lake_name_of, parts_of, path_in_parts
@@ -44,13 +46,24 @@ _UNFINISHED = "the view was not created completely. Create it again, or ALTER VI
 class StoredView:
     """A view of the catalog. `query` is its text, with names that have the same meaning in every database.
 
-    `described`: the fields of `DESCRIBE TABLE EXTENDED … AS JSON`, through Connect.
+    `described`: the fields of `DESCRIBE TABLE EXTENDED … AS JSON`, through Connect. `metadata`: Spark's object, in a
+    classic session.
     """
 
     entry: CatalogEntry
     query: str
     settings: ViewSettings
     described: Mapping[str, Any]
+    metadata: Any = None
+
+    @cached_property
+    def items(self) -> dict[str, str]:
+        """The view's columns by name, as SQL text over the query's columns."""
+        columns = _columns_in_connect(self.described) if self.metadata is None else _columns_in_classic(self.metadata)
+        names = [name.lower() for name, _, _ in columns]
+        if len(set(names)) < len(names):
+            return {}
+        return {name: f"CAST({quoted(source)} AS {kind})" for name, source, kind in columns}
 
 
 def stored_view(spark: SparkSession, parts: Sequence[str]) -> StoredView | None:
@@ -59,6 +72,7 @@ def stored_view(spark: SparkSession, parts: Sequence[str]) -> StoredView | None:
     if entry is None or not entry.is_view:
         return None
     described: Mapping[str, Any] = {}
+    metadata = None
     if is_connect(spark):
         described = json.loads(plain_sql(spark, f"DESCRIBE TABLE EXTENDED {entry.text} AS JSON").collect()[0][0])
         text, namespace = described.get("view_text"), parts_of(described.get("view_catalog_and_namespace") or "none")
@@ -72,7 +86,7 @@ def stored_view(spark: SparkSession, parts: Sequence[str]) -> StoredView | None:
         return None
     # Spark stores names in lower case, unless the session of the creation was case-sensitive.
     folds = settings.values.get(CASE_SENSITIVE, "false").lower() == "false" and is_case_sensitive(spark)
-    return StoredView(entry, _with_whole_names(str(text), namespace, folds), settings, described)
+    return StoredView(entry, _with_whole_names(str(text), namespace, folds), settings, described, metadata)
 
 
 def expanded(spark: SparkSession, view: StoredView, statement: Rewritten) -> DataFrame:
@@ -86,9 +100,27 @@ def expanded(spark: SparkSession, view: StoredView, statement: Rewritten) -> Dat
     mode = str(view.described.get("view_schema_mode") or _COMPENSATION).upper()
     if mode == _EVOLUTION:
         return frame
-    fields = view.described["columns"]
-    names = view.described.get("view_query_output_columns") or [field["name"] for field in fields]
-    return frame.select(*(_column(name, field, mode) for name, field in zip(names, fields, strict=True)))
+    return frame.select(*(_column(name, field, mode) for name, field in _fields(view.described)))
+
+
+def _fields(described: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return the fields of the view's columns in a description, each with the name of the query's column."""
+    fields = described["columns"]
+    names = described.get("view_query_output_columns") or [field["name"] for field in fields]
+    return list(zip(names, fields, strict=True))
+
+
+def _columns_in_connect(described: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Return the view's columns: the name, the name in the query, and the type."""
+    return [(field["name"], name, _type_text(field["type"])) for name, field in _fields(described)]
+
+
+def _columns_in_classic(metadata: Any) -> list[tuple[str, str, str]]:
+    """Return the view's columns: the name, the name in the query, and the type."""
+    fields = StructType.fromJson(json.loads(metadata.schema().json())).fields
+    count = metadata.viewQueryColumnNames().size()
+    names = metadata.viewQueryColumnNames().mkString("\0").split("\0") if count else [each.name for each in fields]
+    return [(f.name, name, f.dataType.simpleString()) for name, f in zip(names, fields, strict=True)]
 
 
 def _column(name: str, field: Mapping[str, Any], mode: str) -> Column:

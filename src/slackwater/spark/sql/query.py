@@ -186,37 +186,57 @@ def _view(spark: SparkSession, parts: tuple[str, ...]) -> ViewRows | None:
     if stored is None:
         return kept
 
-    def rows(_: Sequence[str]) -> DataFrame:
-        with reading(stored.entry.text):
-            return expanded(spark, stored, _of_view(spark, stored.entry.text, stored.query, stored.settings))
+    shown = stored.entry.text
 
-    with reading(stored.entry.text):
-        return (
-            ViewRows(rows, stored.query) if names_delta_tables(spark, stored.query, settings=stored.settings) else None
-        )
+    def rows(conditions: Sequence[str]) -> DataFrame:
+        with reading(shown):
+            return expanded(
+                spark, stored, _of_view(spark, shown, stored.query, stored.settings, stored.items, conditions)
+            )
+
+    with reading(shown):
+        if not names_delta_tables(spark, stored.query, settings=stored.settings):
+            return None
+        return ViewRows(rows, stored.query, tuple(stored.items))
 
 
 def _rows_of_kept(spark: SparkSession, view: KeptView, shown: str, conditions: Sequence[str]) -> DataFrame:
-    statement = _of_view(spark, shown, view.query, view.settings, conditions)
-    statement.views |= view.frames
     items = view.items
-    frame = view.settings.rows(spark, shown, statement, items)
+    statement = _of_view(spark, shown, view.query, view.settings, items or {}, conditions)
+    statement.views |= view.frames
+    frame = view.settings.rows(spark, shown, statement, None if items is None else _aliased(items))
     return frame.toDF(*view.columns) if items is None else frame
 
 
 def _of_view(
-    spark: SparkSession, shown: str, query: str, settings: ViewSettings, conditions: Sequence[str] = ()
+    spark: SparkSession,
+    shown: str,
+    query: str,
+    settings: ViewSettings,
+    items: Mapping[str, str],
+    conditions: Sequence[str],
 ) -> StatementOnViews:
-    """Return the query of the view `shown`. Rows for which a condition on its columns is false may be missing."""
+    """Return the query of the view `shown`. Rows for which a condition on its columns `items` is false may be missing.
+
+    `items` are SQL text over the query's columns.
+    """
     settings.require(spark, shown)
     if conditions:
-        # The conditions are around the query only for the choice of files.
-        before, after = "SELECT 1 FROM (", f"\n) WHERE {_all_of(conditions)}"
+        # The columns and the conditions are around the query only for the choice of files.
+        named = {token.value.lower() for each in conditions for token in tokens_of(each) or () if token.is_name}
+        columns = _aliased({name: text for name, text in items.items() if name.lower() in named})
+        before = f"SELECT 1 FROM (SELECT {', '.join(columns)} FROM ("  # noqa: S608
+        after = f"\n)) WHERE {_all_of(conditions)}"
         found = rewritten(spark, before + query + after, settings=settings)
         # The time of a transaction replaces a time function in a condition.
-        if found is not None and found.text.endswith(after):
+        if found is not None and found.text.startswith(before) and found.text.endswith(after):
             return StatementOnViews(found.text.removeprefix(before).removesuffix(after), found.views)
     return rewritten(spark, query, settings=settings) or StatementOnViews(query)
+
+
+def _aliased(items: Mapping[str, str]) -> list[str]:
+    # With aliases, each read has its own attributes, so that two frames of a view can be joined on their columns.
+    return [f"{text} AS {quoted(name)}" for name, text in items.items()]
 
 
 def _all_of(conditions: Sequence[str]) -> str:

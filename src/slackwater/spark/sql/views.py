@@ -51,21 +51,14 @@ class KeptView:
     settings: ViewSettings
 
     @property
-    def items(self) -> list[str] | None:
-        """The view's columns as SQL text over the query's columns, None if these have duplicate names.
+    def items(self) -> dict[str, str] | None:
+        """The view's columns by name, as SQL text over the query's columns. None if these have duplicate names.
 
-        A table of `SELECT *` may have other columns by now. With aliases, each read has its own attributes, so that two
-        frames of a view can be joined on their columns.
+        A table of `SELECT *` may have other columns by now.
         """
         if len({column.lower() for column in self.query_columns}) < len(self.query_columns):
             return None
-        names = self.columns or self.query_columns
-        return [f"{quoted(c)} AS {quoted(name)}" for c, name in zip(self.query_columns, names, strict=True)]
-
-    @property
-    def passed_columns(self) -> tuple[str, ...]:
-        """The columns, if a condition on them is also one on the query's columns, else none."""
-        return () if self.items is None or self.columns not in ((), self.query_columns) else self.query_columns
+        return dict(zip(self.columns or self.query_columns, map(quoted, self.query_columns), strict=True))
 
 
 @dataclass(frozen=True)
@@ -137,7 +130,7 @@ def kept_view(
         with reading(".".join((*parts[:-1], _key(spark, parts[-1])))):
             return read(found, ".".join(parts), conditions)
 
-    return ViewRows(rows, found.query, found.passed_columns)
+    return ViewRows(rows, found.query, tuple(found.items or ()))
 
 
 def is_temporary_view(spark: SparkSession, parts: tuple[str, ...]) -> bool:
