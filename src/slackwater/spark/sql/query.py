@@ -87,14 +87,15 @@ def _rewritten(
     # With other settings, conditions of the text prune no files. Through Connect, the session has the view's settings.
     prunes = settings is None or is_connect(spark) or settings.read_conditions_as(spark)
     reads = [_Reads.of(spark, block, found, tables, kept, prunes, settings) for block in blocks]
-    is_taken = any(token.is_name and token.value.lower() == METADATA for token in found) and _has_own_metadata(
+    may_name_it = METADATA in text.lower() and any(t.is_name and t.value.lower() == METADATA for t in found)
+    is_taken = may_name_it and _has_own_metadata(
         spark, blocks, [frame for each in reads for frame in each.tables.values()], tables, kept
     )
     for each in reads:
         for relation, frame in each.tables.items():
             view = new_view_name()
-            is_named = reads_column(found, METADATA, relation, is_taken) and not renames_columns(text, relation)
-            shown = revealed(frame) if is_named else None
+            is_named = may_name_it and reads_column(found, METADATA, relation, is_taken)
+            shown = revealed(frame) if is_named and not renames_columns(text, relation) else None
             if shown is not None:
                 with_metadata.add(relation)
             statement.views[view] = _selected(frame, text, found, relation) if shown is None else shown
