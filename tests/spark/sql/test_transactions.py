@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import slackwater
@@ -110,6 +111,17 @@ def test_an_error_rolls_back_and_says_so(spark: SparkSession, rows: Rows, lake: 
     assert counted(lake, "orders") == 0
     spark.sql("INSERT INTO orders VALUES (2, 'b')")
     assert counted(lake, "orders") == 1
+
+
+@pytest.mark.parametrize("statement", ["SELECT nope", "SELECT 'it", "DROP TABLE no_such_table_of_spark", "SELEC 1"])
+def test_an_error_of_spark_alone_rolls_back(spark: SparkSession, lake: slackwater.Lake, statement: str) -> None:
+    spark.sql("BEGIN TRANSACTION")
+    spark.sql("INSERT INTO lake.orders VALUES (1, 'a')")
+    with pytest.raises(PySparkException):
+        spark.sql(statement).collect()
+    with pytest.raises(OperationNotAllowed, match="rolled back"):
+        spark.sql("COMMIT")
+    assert counted(lake, "orders") == 0
 
 
 def test_transactions_are_not_nested(spark: SparkSession, lake: slackwater.Lake) -> None:
@@ -314,6 +326,26 @@ def test_statements_are_all_or_nothing_in_one(spark: SparkSession, rows: Rows, l
     with pytest.raises(Exception, match="nope"):
         spark.sql("BEGIN ATOMIC DELETE FROM orders; DELETE FROM stock WHERE nope = 1; END")
     assert (counted(lake, "orders"), counted(lake, "stock")) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT assert_true(count(*) > 5) FROM orders",
+        "WITH c AS (SELECT count(*) AS n FROM orders) SELECT raise_error('few') FROM c WHERE n < 5",
+        "VALUES (assert_true(1 > 2))",
+        "SELECT nope",
+    ],
+)
+def test_a_query_stops_all_statements_of_one(spark: SparkSession, lake: slackwater.Lake, query: str) -> None:
+    spark.sql("USE lake")
+    with pytest.raises(PySparkException):
+        spark.sql(f"BEGIN ATOMIC INSERT INTO orders VALUES (1, 'a'); {query}; INSERT INTO orders VALUES (2, 'b'); END")
+    with pytest.raises(OperationNotAllowed, match="rolled back"):
+        spark.sql("COMMIT")
+    assert counted(lake, "orders") == 0
+    spark.sql("BEGIN ATOMIC SELECT assert_true(count(*) = 0) FROM orders; INSERT INTO orders VALUES (1, 'a'); END")
+    assert counted(lake, "orders") == 1
 
 
 def test_a_lake_that_is_closed_has_no_name(spark: SparkSession, rows: Rows, db: str, tmp_path: Path) -> None:

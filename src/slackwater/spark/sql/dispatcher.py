@@ -73,19 +73,20 @@ def run(
     table that cannot be parsed. An error within a transaction rolls the transaction back.
     """
     tokens = tokens_of(text) if isinstance(text, str) else None
-    if not tokens:
-        return original(text, args, **frames)
     transaction = SessionNames.of(spark).open_transaction
     try:
-        with with_frames(spark, text, frames) as (formatted, views):
-            shown, left = spelled_out(spark, formatted, args)
-            known = tokens if shown is text else tokens_of(shown)
-            found = _carried_out(spark, shown, known, left, views) if known else None
+        if tokens:
+            with with_frames(spark, text, frames) as (formatted, views):
+                shown, left = spelled_out(spark, formatted, args)
+                known = tokens if shown is text else tokens_of(shown)
+                found = _carried_out(spark, shown, known, left, views) if known else None
+            if found is not None:
+                return found
+        return original(text, args, **frames)
     except BaseException as error:
         if transaction is not None and transaction.is_open:
             transactions.roll_back_after(spark, error)
         raise
-    return original(text, args, **frames) if found is None else found
 
 
 def _travels_by_parameter(text: str, tokens: Sequence[Token]) -> bool:

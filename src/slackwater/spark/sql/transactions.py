@@ -11,7 +11,7 @@ from slackwater.spark.catalog.namespaces import is_namespace, tables_of
 from slackwater.spark.catalog.resolve import lake_name_of
 from slackwater.spark.catalog.session_lakes import AttachedLake, SessionNames
 from slackwater.spark.sql.statement import Statement, nothing
-from slackwater.sql.lexer import SqlName, TokenCursor, name_at
+from slackwater.sql.lexer import OPENS_QUERY, SqlName, TokenCursor, name_at, tokens_of
 from slackwater.sql.parameters import with_literals
 
 _CONTROL = ("OPTIMISTIC", "LOCKING")
@@ -93,7 +93,7 @@ def begin(statement: Statement) -> DataFrame | None:
 
 
 def _all_or_nothing(statement: Statement, cursor: TokenCursor) -> DataFrame:
-    """Run `BEGIN ATOMIC a; b; END`: a transaction of these statements. Their results are discarded."""
+    """Run `BEGIN ATOMIC a; b; END`, a transaction of these statements. The rows of queries are computed and dropped."""
     texts = []
     while not cursor.accept("END"):
         texts.append(cursor.until(";", "END"))
@@ -104,7 +104,13 @@ def _all_or_nothing(statement: Statement, cursor: TokenCursor) -> DataFrame:
     _begin(statement, TokenCursor("", []))
     for text in filter(None, texts):
         # An error in a statement rolls the transaction back.
-        statement.spark.sql(with_literals(text, statement.args) if statement.args else text)
+        frame = statement.spark.sql(with_literals(text, statement.args) if statement.args else text)
+        if {token.upper for token in (tokens_of(text) or [])[:1]} & OPENS_QUERY:
+            try:
+                frame.write.format("noop").mode("overwrite").save()
+            except BaseException as error:
+                roll_back_after(statement.spark, error)
+                raise
     return _end(SessionNames.of(statement.spark), "COMMIT", statement.spark)
 
 
