@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -18,6 +19,14 @@ from slackwater.spark.session.jvm_objects import java_class
 _PREFIX = "__slackwater_"
 _FIRST_VIEW = "_slackwater_first_view"
 _numbers = itertools.count(1)
+
+
+@dataclass
+class StatementOnViews:
+    """A statement with views for its Delta tables: its text, and the frames of the views."""
+
+    text: str
+    views: dict[str, DataFrame] = field(default_factory=dict)
 
 
 def new_view_name() -> str:

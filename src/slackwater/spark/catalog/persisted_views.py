@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from slackwater.errors import InvalidArgument, UnsupportedFeature
+from slackwater.spark.catalog.frames import StatementOnViews
 from slackwater.spark.catalog.resolve import lake_name_of, parts_of, path_in_parts
 from slackwater.spark.catalog.session_catalog import (
     SPARK_CATALOG,
@@ -29,7 +30,7 @@ from slackwater.spark.catalog.session_catalog import (
     java_catalog,
     plain_sql,
 )
-from slackwater.spark.catalog.view_settings import Rewritten, ViewSettings
+from slackwater.spark.catalog.view_settings import ViewSettings
 from slackwater.spark.session.classic_connect import is_connect
 from slackwater.spark.session.jvm_objects import copied, java_class
 from slackwater.spark.session.settings import CASE_SENSITIVE, is_case_sensitive
@@ -89,7 +90,7 @@ def stored_view(spark: SparkSession, parts: Sequence[str]) -> StoredView | None:
     return StoredView(entry, _with_whole_names(str(text), namespace, folds), settings, described, metadata)
 
 
-def expanded(spark: SparkSession, view: StoredView, statement: Rewritten) -> DataFrame:
+def expanded(spark: SparkSession, view: StoredView, statement: StatementOnViews) -> DataFrame:
     """Return the rows of `view`. `statement` is the view's rewritten query.
 
     Raises UnsupportedFeature through Spark Connect for a view created under other SQL settings.

@@ -11,12 +11,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.errors import UnsupportedFeature
-from slackwater.spark.catalog.frames import new_view_name, session_views, sql_over
+from slackwater.spark.catalog.frames import StatementOnViews, new_view_name, session_views, sql_over
 from slackwater.spark.catalog.session_catalog import java_catalog, plain_sql
 from slackwater.spark.session.classic_connect import all_settings, is_connect
 from slackwater.spark.session.frames import frame_of_later_plan
@@ -58,13 +58,6 @@ _DEFAULTS = {
     "spark.sql.orderByOrdinal": "true",
 }
 _DEFAULT_ZONE = "_slackwater_default_zone"
-
-
-class Rewritten(Protocol):
-    """A statement with frames for its Delta tables, by the names of views in its text."""
-
-    text: str
-    views: dict[str, DataFrame]
 
 
 @dataclass(frozen=True)
@@ -127,7 +120,7 @@ class ViewSettings:
             self._require(spark.client, shown)
 
     def rows(
-        self, spark: SparkSession, shown: str, statement: Rewritten, items: Sequence[str] | None = None
+        self, spark: SparkSession, shown: str, statement: StatementOnViews, items: Sequence[str] | None = None
     ) -> DataFrame:
         """Return the rows of `statement`, the query of the view `shown`, resolved with these settings.
 
@@ -139,7 +132,7 @@ class ViewSettings:
         frame = self._by_sql(spark, shown, statement)
         return frame.selectExpr(*items) if items else frame
 
-    def _by_catalog(self, spark: SparkSession, statement: Rewritten, items: Sequence[str]) -> DataFrame:
+    def _by_catalog(self, spark: SparkSession, statement: StatementOnViews, items: Sequence[str]) -> DataFrame:
         """Make Spark resolve a temporary view with the statement's text, and with all that the view has stored."""
         properties = _without(self.metadata.properties(), lambda key: key.startswith(_CATALOGS))
         properties = properties.updated(_REFERRED, json.dumps([[name] for name in statement.views]))
@@ -168,7 +161,7 @@ class ViewSettings:
                     "its creation"
                 )
 
-    def _by_sql(self, spark: SparkSession, shown: str, statement: Rewritten) -> DataFrame:
+    def _by_sql(self, spark: SparkSession, shown: str, statement: StatementOnViews) -> DataFrame:
         frame = sql_over(spark, statement.text, statement.views)
         return frame_of_later_plan(spark, None, lambda _: frame, lambda client: self._require(client, shown))
 

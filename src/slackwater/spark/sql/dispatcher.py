@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from slackwater.spark.catalog.frames import sql_over, with_frames
 from slackwater.spark.catalog.session_lakes import SessionNames
 from slackwater.spark.session.plan_text import explained
-from slackwater.spark.sql import alterations, changes, creation, describe, services, show, transactions
+from slackwater.spark.sql import alterations, changes, creation, describe, services, show, transactions, view_statements
 from slackwater.spark.sql.dynamic_sql import execute, require_no_unseen_truncation, spelled_out
 from slackwater.spark.sql.query import rewritten
 from slackwater.spark.sql.statement import Statement
@@ -29,10 +29,10 @@ _HANDLERS: dict[str, tuple[Handler, ...]] = {
     "INSERT": (changes.insert,),
     "WITH": (changes.insert, changes.with_common_tables),
     "TRUNCATE": (changes.truncate,),
-    "CREATE": (creation.create_table, creation.create_view, transactions.of_namespace),
+    "CREATE": (creation.create_table, view_statements.create_view, transactions.of_namespace),
     "REPLACE": (creation.create_table,),
     "DROP": (creation.drop_table, transactions.of_namespace),
-    "ALTER": (creation.alter_view, alterations.alter),
+    "ALTER": (view_statements.alter_view, alterations.alter),
     "COMMENT": (alterations.comment_on,),
     "DESCRIBE": (describe.log, describe.table),
     "DESC": (describe.log, describe.table),
@@ -45,7 +45,7 @@ _HANDLERS: dict[str, tuple[Handler, ...]] = {
     "REORG": (services.reorg,),
     "REFRESH": (services.refresh,),
     "ANALYZE": (services.refused,),
-    "CACHE": (creation.cache_table,),
+    "CACHE": (view_statements.cache_table,),
     "EXECUTE": (execute,),
     "EXPLAIN": (changes.explain,),
     "FROM": (changes.insert_several,),

@@ -4,33 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from typing import Any
+from dataclasses import dataclass
+from functools import partial
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from slackwater.errors import InvalidArgument
-from slackwater.predicate.predicate import columns_of, is_understood
-from slackwater.protocol.schema.schema import StructType
-from slackwater.spark.catalog.frames import new_view_name, sql_over
+from slackwater.spark.catalog.frames import StatementOnViews, new_view_name, sql_over
 from slackwater.spark.catalog.persisted_views import expanded, stored_view
-from slackwater.spark.catalog.resolve import parts_of, path_in_parts
+from slackwater.spark.catalog.resolve import path_in_parts
 from slackwater.spark.catalog.session_lakes import SessionNames
 from slackwater.spark.catalog.view_settings import ViewSettings
-from slackwater.spark.conditions.predicates import predicate_of
 from slackwater.spark.conditions.transaction_time import TransactionTime
 from slackwater.spark.lake.transaction import TransactionTable
 from slackwater.spark.read.metadata_column import METADATA, revealed
-from slackwater.spark.read.pushdown_frame import prune_files, replans_on_select
+from slackwater.spark.read.pushdown_frame import replans_on_select
 from slackwater.spark.session.classic_connect import is_connect
 from slackwater.spark.session.enabled_sessions import statement_scope
-from slackwater.spark.session.settings import SESSION_ZONE, is_case_sensitive, session_zone
-from slackwater.spark.session.types import from_spark_schema
+from slackwater.spark.session.settings import is_case_sensitive
+from slackwater.spark.sql.table_uses import all_of, changed_table, changes_function, table_use, with_zones
 from slackwater.spark.sql.views import KeptView, ViewRows, kept_view, reading
-from slackwater.spark.table.named import NamedTable, frame_of, moment, named_table, required_table, utc_text, zoned
+from slackwater.spark.table.named import NamedTable, named_table
 from slackwater.sql.column_pruning import needed_columns, renames_columns
 from slackwater.sql.lexer import Token, quoted, tokens_of
 from slackwater.sql.predicate_pushdown import pushed_conditions
@@ -43,17 +38,6 @@ from slackwater.sql.text_edits import (
     without_database,
     without_hidden_column,
 )
-
-_CHANGES, _CHANGES_BY_PATH = "table_changes", "table_changes_by_path"
-_INTEGERS = ("tinyint", "smallint", "int", "bigint")
-
-
-@dataclass
-class StatementOnViews:
-    """A statement with views for its Delta tables: its text, and the frames of the views."""
-
-    text: str
-    views: dict[str, DataFrame] = field(default_factory=dict)
 
 
 def rewritten(
@@ -227,7 +211,7 @@ def _of_view(
         named = {token.value.lower() for each in conditions for token in tokens_of(each) or () if token.is_name}
         columns = _aliased({name: text for name, text in items.items() if name.lower() in named})
         before = f"SELECT 1 FROM (SELECT {', '.join(columns)} FROM ("  # noqa: S608
-        after = f"\n)) WHERE {_all_of(conditions)}"
+        after = f"\n)) WHERE {all_of(conditions)}"
         found = rewritten(spark, before + query + after, settings=settings)
         # The time of a transaction replaces a time function in a condition.
         if found is not None and found.text.startswith(before) and found.text.endswith(after):
@@ -238,10 +222,6 @@ def _of_view(
 def _aliased(items: Mapping[str, str]) -> list[str]:
     # With aliases, each read has its own attributes, so that two frames of a view can be joined on their columns.
     return [f"{text} AS {quoted(name)}" for name, text in items.items()]
-
-
-def _all_of(conditions: Sequence[str]) -> str:
-    return " AND ".join(f"({each})" for each in conditions)
 
 
 def _is_kept(relation: Relation, kept: Mapping[tuple[str, ...], object]) -> bool:
@@ -256,8 +236,8 @@ def _tables(
     for block in blocks:
         for relation in block.relations:
             if relation.arguments is not None:
-                if _function(relation) is not None:
-                    tables[_key(relation)] = _of_changes(spark, relation)
+                if changes_function(relation) is not None:
+                    tables[_key(relation)] = changed_table(spark, relation)
             elif _key(relation) not in tables and relation.parts not in kept:
                 tables[_key(relation)] = named_table(spark, relation.parts)
     return {key: table for key, table in tables.items() if table is not None}
@@ -265,11 +245,6 @@ def _tables(
 
 def _key(relation: Relation) -> tuple[str, ...]:
     return relation.parts if relation.arguments is None else ("", *relation.parts, *relation.arguments)
-
-
-def _function(relation: Relation) -> str | None:
-    name = relation.parts[-1].lower()
-    return name if name in (_CHANGES, _CHANGES_BY_PATH) and len(relation.parts) == 1 else None
 
 
 @dataclass(frozen=True)
@@ -291,7 +266,7 @@ class _Reads:
     ) -> _Reads:
         """Return the reads of the block. With `prunes`, for the WHERE of this and enclosing blocks."""
         seen = {
-            each: _seen(spark, _with_zones(spark, each, settings), tables[_key(each)])
+            each: table_use(spark, with_zones(spark, each, settings), tables[_key(each)])
             for each in block.relations
             if _key(each) in tables
         }
@@ -330,69 +305,6 @@ def _has_own_metadata(
     return False
 
 
-def _with_zones(spark: SparkSession, relation: Relation, settings: ViewSettings | None) -> Relation:
-    """Return the relation with times in texts with a zone, if the view with these settings has another zone."""
-    zone = None if settings is None or is_connect(spark) else settings.values.get(SESSION_ZONE)
-    if settings is None or zone is None or zone == session_zone(spark):
-        return relation
-
-    def with_zone(text: str) -> str:
-        query = f"SELECT typeof({text}), unix_micros(TRY_CAST(({text}) AS TIMESTAMP_LTZ))"
-        kind, micros = settings.of_query().rows(spark, text, StatementOnViews(query)).collect()[0]
-        return text if micros is None or kind in _INTEGERS else f"'{utc_text(micros)}'"
-
-    if relation.arguments is not None:
-        table, *times = relation.arguments
-        return replace(relation, arguments=(table, *map(with_zone, times)))
-    return relation if relation.travel is None else replace(relation, travel=zoned(relation.travel, zone, with_zone))
-
-
-def _seen(spark: SparkSession, relation: Relation, named: NamedTable) -> _TableUse:
-    if relation.arguments is not None:
-        return _TableUse(spark, named, _changes_frame(spark, named, relation))
-    if not isinstance(named.table, TransactionTable):
-        return _TableUse(spark, named, frame_of(spark, named, relation.travel))
-    if relation.travel is not None:
-        raise InvalidArgument(
-            f"{named.place.shown}: a transaction reads one version of each table. Read other versions outside of the "
-            "transaction"
-        )
-    return _TableUse(spark, named)
-
-
-@dataclass
-class _TableUse:
-    """A table of a block. `whole` has all its rows, None for a table of a transaction, to minimize its reads.
-
-    `spark` is the session of the statement.
-    """
-
-    spark: SparkSession
-    named: NamedTable
-    whole: DataFrame | None = None
-
-    @cached_property
-    def schema(self) -> StructType:
-        """The columns available to a condition."""
-        if self.whole is None:
-            return self.named.table._snapshot().schema
-        return from_spark_schema(self.whole.schema)
-
-    def useful(self, conditions: Sequence[str]) -> list[str]:
-        """Return the fully understood conditions, because Spark evaluates them again and must get the same result."""
-        found = {each: predicate_of(each, self.schema, session_zone(self.spark)) for each in conditions}
-        return [each for each, predicate in found.items() if columns_of(predicate) and is_understood(predicate)]
-
-    def frame(self, conditions: Sequence[str]) -> DataFrame:
-        """Return the rows, without some for which a condition is false. The statement still checks all conditions."""
-        if not conditions:
-            return self.named.table.toDF() if self.whole is None else self.whole
-        condition = _all_of(conditions)
-        if self.whole is None:
-            return self.named.table.where(condition)
-        return prune_files(self.whole, condition, session_zone(self.spark))
-
-
 def _selected(frame: DataFrame, text: str, tokens: Sequence[Token], relation: Relation) -> DataFrame:
     """Return only the columns needed by the statement, if this reduces the read.
 
@@ -405,27 +317,3 @@ def _selected(frame: DataFrame, text: str, tokens: Sequence[Token], relation: Re
         return frame
     kept = [F.col(quoted(name)) for name in frame.columns if name in needed]
     return frame.select(*kept or [F.lit(1).alias("__slackwater_row")])
-
-
-def _of_changes(spark: SparkSession, relation: Relation) -> NamedTable:
-    arguments = relation.arguments or ()
-    if not 2 <= len(arguments) <= 3:
-        raise InvalidArgument(f"{relation.parts[-1]} expected a table, a start and an optional end, found {arguments}")
-    tokens = tokens_of(arguments[0]) or []
-    if len(tokens) != 1 or tokens[0].value == tokens[0].raw:
-        raise InvalidArgument(f"{relation.parts[-1]} expected the table as a quoted text, found {arguments[0]}")
-    parts = ("delta", tokens[0].value) if _function(relation) == _CHANGES_BY_PATH else parts_of(tokens[0].value)
-    return required_table(spark, parts)
-
-
-def _changes_frame(spark: SparkSession, named: NamedTable, relation: Relation) -> DataFrame:
-    arguments = relation.arguments or ()
-    options: dict[str, Any] = {"readChangeFeed": "true"}
-    for name, text in zip(("starting", "ending"), arguments[1:], strict=False):
-        row = sql_over(spark, f"SELECT {text} AS v, typeof({text}) AS t", {}).collect()[0]
-        if row.t in _INTEGERS:
-            options[f"{name}Version"] = row.v
-        else:
-            # Python shows a timestamp in the zone of the process.
-            options[f"{name}Timestamp"] = moment(spark, text) if row.t == "timestamp" else str(row.v)
-    return named.table.toDF(**options)
