@@ -114,9 +114,9 @@ def blocks_of(
     return [block for block in reader.blocks if block.relations or block.stars]
 
 
-def relations_of(text: str, tokens: Sequence[Token]) -> list[Relation]:
-    """Return the relations of all blocks. Raises the errors of `blocks_of`."""
-    return [relation for block in blocks_of(text, tokens) for relation in block.relations]
+def relations_of(text: str, tokens: Sequence[Token], *, case_counts: bool = False) -> list[Relation]:
+    """Return the relations of all blocks. Arguments and errors are those of `blocks_of`."""
+    return [relation for block in blocks_of(text, tokens, case_counts=case_counts) for relation in block.relations]
 
 
 @dataclass(slots=True)

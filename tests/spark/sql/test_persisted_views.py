@@ -305,7 +305,7 @@ def test_names_of_a_view_have_the_case_of_its_creation(
 
 @pytest.mark.parametrize("kind", ["VIEW", "TEMP VIEW", "GLOBAL TEMP VIEW"])
 def test_common_tables_of_a_view_have_the_case_of_its_creation(
-    spark: SparkSession, rows: Rows, table: str, conf: Callable[[str, str], None], kind: str
+    spark: SparkSession, rows: Rows, table: str, db: str, conf: Callable[[str, str], None], kind: str
 ) -> None:
     """As Spark reads a view of the same query over Parquet."""
     spark.sql("CREATE TABLE p USING parquet AS SELECT * FROM t")
@@ -316,6 +316,10 @@ def test_common_tables_of_a_view_have_the_case_of_its_creation(
     v, w = (f"{'global_temp.' if kind.startswith('GLOBAL') else ''}{name}" for name in "vw")
     try:
         assert rows(f"SELECT * FROM {v}") == rows(f"SELECT * FROM {w}") == [(1,), (1,), (2,)]
+        spark.sql("USE default")
+        if kind == "VIEW":
+            v, w = f"{db}.{v}", f"{db}.{w}"
+        assert rows(f"SELECT * FROM {v}") == rows(f"SELECT * FROM {w}") == [(1,), (1,), (2,)]
         conf("spark.sql.caseSensitive", "false")
         if is_connect(spark):
             with pytest.raises(UnsupportedFeature, match=r"created with spark\.sql\.caseSensitive=true"):
@@ -323,6 +327,7 @@ def test_common_tables_of_a_view_have_the_case_of_its_creation(
         else:
             assert rows(f"SELECT * FROM {v}") == rows(f"SELECT * FROM {w}") == [(1,), (1,), (2,)]
     finally:
+        spark.sql(f"USE {db}")
         for name in (v, w):
             spark.sql(f"DROP VIEW {name}")
 

@@ -33,7 +33,7 @@ from slackwater.spark.catalog.session_catalog import (
 from slackwater.spark.catalog.view_settings import ViewSettings
 from slackwater.spark.session.classic_connect import is_connect
 from slackwater.spark.session.jvm_objects import copied, java_class
-from slackwater.spark.session.settings import CASE_SENSITIVE, is_case_sensitive
+from slackwater.spark.session.settings import is_case_sensitive
 from slackwater.sql.lexer import name_at, quoted, tokens_of
 from slackwater.sql.parameters import text_literal
 from slackwater.sql.relations import relations_of
@@ -86,8 +86,9 @@ def stored_view(spark: SparkSession, parts: Sequence[str]) -> StoredView | None:
     if not text or len(namespace) != 2 or namespace[0] != SPARK_CATALOG:
         return None
     # Spark stores names in lower case, unless the session of the creation was case-sensitive.
-    folds = settings.values.get(CASE_SENSITIVE, "false").lower() == "false" and is_case_sensitive(spark)
-    return StoredView(entry, _with_whole_names(str(text), namespace, folds), settings, described, metadata)
+    folds = not settings.is_case_sensitive and is_case_sensitive(spark)
+    query = _with_whole_names(str(text), namespace, folds, settings.is_case_sensitive)
+    return StoredView(entry, query, settings, described, metadata)
 
 
 def expanded(spark: SparkSession, view: StoredView, statement: StatementOnViews) -> DataFrame:
@@ -193,7 +194,7 @@ def _catalog_knows(spark: SparkSession, query: str, frame: DataFrame) -> bool:
 def _require_lasting(spark: SparkSession, name: Sequence[str], query: str) -> None:
     """Check that the query uses only objects available in every session, and not the view `name` itself."""
     own = _whole(spark, name)
-    for relation in relations_of(query, tokens_of(query) or []):
+    for relation in relations_of(query, tokens_of(query) or [], case_counts=is_case_sensitive(spark)):
         if relation.arguments is not None or path_in_parts(relation.parts) is not None:
             continue
         shown = ".".join(relation.parts)
@@ -222,15 +223,15 @@ def _whole(spark: SparkSession, parts: Sequence[str]) -> tuple[str, ...] | None:
     return None if entry is None else tuple(part.lower() for part in entry.parts)
 
 
-def _with_whole_names(query: str, namespace: Sequence[str], folds: bool) -> str:
+def _with_whole_names(query: str, namespace: Sequence[str], folds: bool, case_counts: bool) -> str:
     """Return the query with full names for all its relations, because views do not use the current database.
 
-    With `folds`, the names are in lower case.
+    With `folds`, the names are in lower case. Names of common tables are case-sensitive if `case_counts`.
     """
     tokens = tokens_of(query) or []
     starts = {token.start: at for at, token in enumerate(tokens)}
     changes = []
-    for relation in relations_of(query, tokens):
+    for relation in relations_of(query, tokens, case_counts=case_counts):
         name = name_at(tokens, starts[relation.start]) if relation.arguments is None else None
         if name is None or name.parts != relation.parts or path_in_parts(name.parts) is not None or len(name.parts) > 2:
             continue

@@ -8,6 +8,7 @@ from slackwater.errors import InvalidArgument, UnsupportedFeature
 from slackwater.spark.catalog.persisted_views import create
 from slackwater.spark.catalog.resolve import lake_name_of
 from slackwater.spark.catalog.session_catalog import plain_sql
+from slackwater.spark.session.settings import is_case_sensitive
 from slackwater.spark.sql.query import names_delta_tables, reads_open_transaction
 from slackwater.spark.sql.statement import Statement, nothing
 from slackwater.spark.sql.views import is_temporary_view, keep, rename_kept
@@ -45,10 +46,11 @@ def _temporary(statement: Statement, cursor: TokenCursor, name: str, is_global: 
     cursor.expect("AS")
     query = cursor.rest()
     frame = statement.on_delta().query(query)
+    relations = relations_of(query, tokens_of(query) or [], case_counts=is_case_sensitive(statement.spark))
     if is_global:
         why = "other sessions would see its uncommitted rows. Create a temporary view of the session"
         _require_committed(statement.spark, name, query, why)
-    elif any(relation.parts == (name,) for relation in relations_of(query, tokens_of(query) or [])):
+    elif any(relation.parts == (name,) for relation in relations):
         _require_committed(statement.spark, name, query, "the view reads itself. Choose another name")
     frame = keep(statement.spark, name, query, tuple(names), statement.views or {}, frame, is_global)
     method = {

@@ -92,7 +92,7 @@ def keep(
     query_columns = tuple(frame.columns)
     frame = frame.toDF(*columns) if columns else frame
     names = [column.lower() for column in frame.columns]
-    relations = relations_of(query, tokens_of(query) or [])
+    relations = relations_of(query, tokens_of(query) or [], case_counts=is_case_sensitive(spark))
     read = {each.parts for each in relations}
     itself = (GLOBAL_TEMP, name) if is_global else (name,)
     if itself in read or len(set(names)) < len(names):
@@ -238,7 +238,7 @@ def _with_whole_names(spark: SparkSession, query: str) -> str:
     tokens = tokens_of(query) or []
     starts = {token.start: at for at, token in enumerate(tokens)}
     changes = []
-    for relation in relations_of(query, tokens):
+    for relation in relations_of(query, tokens, case_counts=is_case_sensitive(spark)):
         name = name_at(tokens, starts[relation.start]) if relation.arguments is None else None
         if name is None or name.parts != relation.parts or path_in_parts(name.parts) is not None:
             continue
