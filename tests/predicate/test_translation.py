@@ -218,6 +218,9 @@ SAME = [
     ("CAST(dec AS DECIMAL(10, 1)) = 1.5", _tree("=", _tree(CAST, "dec", payload="decimal(10,1)"), Decimal("1.5")),
      UNKNOWN),
     ("CAST(a.B AS BIGINT) = 5", _tree("=", _tree(CAST, "a.B", payload="long"), 5), _at("a.B", "=", 5)),
+    ("CAST(s AS STRING COLLATE UTF8_BINARY) = 'A'",
+     _tree("=", _tree(CAST, "s", payload="string collate utf8_binary"), _lit("A")), _at("s", "=", "A")),
+    ("CAST(s AS STRING) = 'A'", _tree("=", _tree(CAST, "s", payload="string"), _lit("A")), UNKNOWN),
     ("CAST(collated AS STRING) = 'A'", _tree("=", _tree(CAST, "collated", payload="string"), _lit("A")), UNKNOWN),
     ("CAST(s AS VARCHAR(2)) = 'ab'", _tree("=", _tree(CAST, "s", payload="varchar(2)"), _lit("ab")), UNKNOWN),
     ("CAST(ts AS TIMESTAMP_NTZ) IS NULL", _tree("isnull", _tree(CAST, "ts", payload="timestamp_ntz")), UNKNOWN),
@@ -240,6 +243,11 @@ def test_text_and_a_tree_say_the_same(text: str, tree: ConditionTree, expected: 
     assert _without_texts(from_text) == expected
     assert _without_texts(translate(tree, SCHEMA)) == expected
     assert translate(ConditionTree(SQL, (), text), SCHEMA) == from_text
+
+
+@pytest.mark.parametrize("text", ["bigint(x) = 5", "string(s) = 'a'", "CAST(x AS BIGINT) = int(5)"])
+def test_a_function_may_have_the_name_of_a_type(text: str) -> None:
+    assert _without_texts(parse_predicate(text, SCHEMA)) == UNKNOWN
 
 
 def test_an_alias_is_looked_through() -> None:

@@ -11,6 +11,7 @@ _COLUMNS = {
     "t": frozenset({"a", "b", "s", "k"}),
     "u": frozenset({"c", "d", "k"}),
     "named": frozenset({"named", "a"}),
+    "odd": frozenset({"a", "d", "date", "timestamp", "in", "1x", "1", "1e", "and"}),
 }
 
 
@@ -70,6 +71,39 @@ def pushed(text: str, unknown: str = "") -> dict[str, list[str]]:
 )
 def test_of_one_table_the_conjuncts_on_its_columns_are_asked(condition: str, conditions: list[str]) -> None:
     assert pushed(f"FROM t WHERE {condition}") == ({"t": conditions} if conditions else {})
+
+
+@pytest.mark.parametrize(
+    ("condition", "conditions"),
+    [
+        ("date = DATE '2026-11-21' AND a = 1", ["date = DATE '2026-11-21'", "a = 1"]),
+        ("odd.date > DATE'2026-11-21' OR Timestamp IS NULL", ["date > DATE'2026-11-21' OR Timestamp IS NULL"]),
+        ("timestamp_ntz = 1 OR a = 2", []),
+        ("1x = 1 OR a = 9", ["1x = 1 OR a = 9"]),
+        ("2x = 1 OR a = 9", []),
+        ("in = 1 OR a = 2", []),
+        ("a IN (1, 2)", []),
+        ("a = 12 OR a = 12L OR a = 1.5E3BD OR a = 2e-3", ["a = 12 OR a = 12L OR a = 1.5E3BD OR a = 2e-3"]),
+        ("a = 1e-3", []),
+    ],
+)
+def test_columns_have_the_names_of_words_of_conditions(condition: str, conditions: list[str]) -> None:
+    assert pushed(f"FROM odd WHERE {condition}") == ({"odd": conditions} if conditions else {})
+
+
+@pytest.mark.parametrize(
+    ("text", "conditions"),
+    [
+        ("SELECT * FROM (SELECT d AS date, a FROM odd) v WHERE date = 1 OR v.date = 2 OR a = 2",
+         ["d = 1 OR d = 2 OR a = 2"]),
+        ("SELECT * FROM (SELECT d + 1 AS date, a FROM odd) WHERE date = 1 OR a = 2", []),
+        ("SELECT * FROM (SELECT d + 1 AS in, a FROM odd) WHERE in = 1 OR a = 2", []),
+        ("SELECT * FROM (SELECT a AS `1x`, `1x` AS a FROM odd) WHERE 1x = 1 OR a = 9", ["a = 1 OR `1x` = 9"]),
+        ("SELECT * FROM (SELECT a FROM odd) q, (SELECT d AS date FROM u) r WHERE q.a = 2 OR date = 1", []),
+    ],
+)  # fmt: skip
+def test_columns_that_are_passed_on_have_the_names_of_words(text: str, conditions: list[str]) -> None:
+    assert _around(text, "odd") == conditions
 
 
 def test_a_table_is_known_by_its_alias() -> None:
@@ -186,13 +220,13 @@ def test_columns_with_names_of_the_alias_are_other_columns(relation: str) -> Non
     assert pushed(f"SELECT * FROM {relation} WHERE b = 1 AND x.a = 2") == {}
 
 
-def _around(text: str) -> list[str]:
-    """The conditions on `t`, those of queries around it too."""
+def _around(text: str, table: str = "t") -> list[str]:
+    """The conditions on the table, those of queries around it too."""
     found = []
     for block in blocks(text):
         known = {r: _COLUMNS[r.parts[-1]] for r in block.relations if r.parts[-1] in _COLUMNS}
         for relation, conditions in pushed_conditions(block, known, tokens(text)).items():
-            found += conditions if relation.parts == ("t",) else []
+            found += conditions if relation.parts == (table,) else []
     return found
 
 
@@ -245,6 +279,8 @@ def _around(text: str) -> list[str]:
         ("SELECT 1 FROM (SELECT CAST(a AS INT) + CAST(b AS INT) AS a FROM t) WHERE a = 1", []),
         ("SELECT 1 FROM (SELECT a, row_number() OVER (ORDER BY b) AS n FROM t) WHERE a = 1", []),
         ("SELECT 1 FROM (SELECT a, max(b) AS n FROM t) WHERE a = 1", []),
+        ("SELECT 1 FROM (SELECT a, s.from + max(b) OVER () AS n FROM t) WHERE a = 1", []),
+        ("SELECT 1 FROM (SELECT a, s.from AS n FROM t) WHERE a = 1", ["a = 1"]),
         ("SELECT 1 FROM (SELECT a, `upper`(b) AS n FROM t) WHERE a = 1", []),
         ("SELECT 1 FROM (SELECT a, db.upper(b) AS n FROM t) WHERE a = 1", []),
         ("SELECT 1 FROM (SELECT a, rand() AS n FROM t) WHERE a = 1", []),

@@ -30,20 +30,26 @@ _UNARY = {"Not": "not", "Neg": "negative"}
 _FUNCTIONS = ("isnull", "isnotnull")
 # Types without their length in the parser's result.
 _CHAR = re.compile(r"(?i)\b(?:var)?char")
+# A call such as `int(x)` is a cast for the parser, but a user's function can have this name.
+_CALLED_TYPE = re.compile(
+    r"(?i)(\bas\s+)?\b(?:bigint|binary|boolean|date|decimal|double|float|int|smallint|string|timestamp|tinyint)\s*\("
+)
 
 
 def read_sql(text: str) -> ConditionTree:
     """Parse the SQL condition `text` into a tree. Raises InvalidArgument, with the position, for any other text."""
     node = parse_sql(text, "condition")
     try:
-        return _ConditionBuilder(has_char=_CHAR.search(text) is not None).tree(node)
+        calls_type = any(found[1] is None for found in _CALLED_TYPE.finditer(text))
+        return _ConditionBuilder(_CHAR.search(text) is not None, calls_type).tree(node)
     except RecursionError as error:
         raise InvalidArgument(f"the SQL condition is nested too deeply: {text[:80]!r}…") from error
 
 
 class _ConditionBuilder:
-    def __init__(self, has_char: bool) -> None:
+    def __init__(self, has_char: bool, calls_type: bool) -> None:
         self._has_char = has_char
+        self._calls_type = calls_type
 
     def tree(self, node: SqlNode) -> ConditionTree:
         node = node.unnest()
@@ -99,6 +105,8 @@ class _ConditionBuilder:
     def _cast(self, node: SqlNode) -> ConditionTree | None:
         name = node.to.sql(dialect="spark").lower()
         if node.args.get("format") or (name == "string" and self._has_char):
+            return None
+        if self._calls_type and self._literal(node.this.unnest()) is None:
             return None
         return self._made(node, CAST, [node.this], name)
 

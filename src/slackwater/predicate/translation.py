@@ -222,9 +222,8 @@ class _Translator:
 
     def _column(self, tree: ConditionTree) -> ResolvedColumn | None:
         if tree.operation == CAST and len(tree.children) == 1:
-            # A cast to its own type leaves a column as it is.
             column = self._column(tree.children[0])
-            return column if column is not None and column.type == cast_type(tree.payload) else None
+            return column if column is not None and column.type == _own_type(tree.payload) else None
         names = column_names(tree)
         return None if names is None else resolve_column(self.schema, names)
 
@@ -282,6 +281,15 @@ def cast_type(name: Any) -> DataType | None:
         return PrimitiveType(_TYPES[word]) if word in _TYPES else None
     precision, scale = int(match[1] or 10), int(match[2] or 0)
     return DecimalType(precision, scale) if 1 <= precision <= 38 and scale <= precision else None
+
+
+def _own_type(name: Any) -> DataType | None:
+    """Parse the type of a cast that leaves a column of this type as it is. None if other settings decide the type."""
+    if str(name).strip().lower() == "string collate utf8_binary":
+        return STRING
+    data_type = cast_type(name)
+    # A view can have a default collation.
+    return None if data_type == STRING else data_type
 
 
 def _like(path: tuple[str, ...], pattern: str, escape: str) -> Predicate | None:

@@ -6,20 +6,21 @@ again.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from slackwater.predicate.sql_split import conjuncts
-from slackwater.sql.lexer import NAME, SIGN, WORD, Token, closing, is_behind_dot, is_star, name_at, tokens_of
+from slackwater.sql.lexer import NAME, SIGN, TEXT, WORD, Token, closing, is_behind_dot, is_star, name_at, tokens_of
 from slackwater.sql.relations import ENDS_FROM, Block, Relation
 from slackwater.sql.text_edits import TextEdit, apply_edits
 
-# Words other than columns in conditions supported by predicates.
-_NOT_COLUMNS = frozenset(
-    {"AND", "OR", "NOT", "IN", "IS", "NULL", "LIKE", "BETWEEN", "TRUE", "FALSE", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ"}
-    | {"AS", "ESCAPE", "TIMESTAMP_LTZ"}
-)
+# Words other than columns in conditions supported by predicates. A column may have such a name.
+_NOT_COLUMNS = frozenset({"AND", "AS", "BETWEEN", "ESCAPE", "FALSE", "IN", "IS", "LIKE", "NOT", "NULL", "OR", "TRUE"})
+# Words before the text of a literal; in other places they are columns.
+_BEFORE_TEXTS = frozenset({"DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ"})
+_NUMBER = re.compile(r"\d+(?:E\d+)?(?:[LSYDF]|BD)?\Z|\d+E\Z")
 
 # Words after FROM that change the rows or columns of a single relation.
 _NO_FILTER = (ENDS_FROM - {"WHERE"}) | {"JOIN", ",", "LATERAL", "PIVOT", "UNPIVOT", "TABLESAMPLE"}
@@ -59,7 +60,7 @@ def pushed_conditions(
     """
     folded = str if case_counts else str.lower
     texts: dict[Relation, _Texts] = {each: dict.fromkeys(map(folded, names)) for each, names in columns.items()}
-    found = _Pushing(block, texts, folded).found()
+    found = _Pushing(block, texts, folded, _keywords(*texts.values())).found()
     if len(columns) == 1 and tokens:
         (relation,) = columns
         found[relation] += _around(block, tokens, texts[relation], folded)
@@ -69,18 +70,26 @@ def pushed_conditions(
 def _around(block: Block, tokens: Sequence[Token], names: _Texts, folded: Callable[[str], str]) -> list[str]:
     """Return conditions of the enclosing queries on the columns `names` of the block's only relation."""
     found: list[str] = []
+    keywords = _keywords(names)
     while block.user is not None:
         passed = _passed_on(block, tokens, names, folded)
         if passed is None:
             break
         names = passed
+        keywords |= _keywords(names)
         outer, place = block.user
         derived = outer.derived[place]
         others = outer.others - len(outer.derived)
         as_table = replace(outer, relations=[*outer.relations, *outer.derived], others=others)
-        found += _Pushing(as_table, {derived: names}, folded).found()[derived]
+        found += _Pushing(as_table, {derived: names}, folded, keywords).found()[derived]
         block = outer
     return found
+
+
+def _keywords(*columns: _Texts) -> frozenset[str]:
+    """Return the columns whose names are words of conditions or could be a part of `1e-3`, in upper case."""
+    names = {name.upper() for each in columns for name in each}
+    return frozenset(name for name in names if name in _NOT_COLUMNS or (_NUMBER.match(name) and name.endswith("E")))
 
 
 def _passed_on(block: Block, tokens: Sequence[Token], names: _Texts, folded: Callable[[str], str]) -> _Texts | None:
@@ -96,13 +105,14 @@ def _passed_on(block: Block, tokens: Sequence[Token], names: _Texts, folded: Cal
     passed: dict[str, str | None] = {}
     while tokens[at].upper in ("SELECT", ","):
         end = at + 1
-        while end < stop and tokens[end].upper not in (",", "FROM"):
+        while end < stop and (tokens[end].upper not in (",", "FROM") or is_behind_dot(tokens, end)):
             end = closes.get(end, end) + 1
         item = _item(tokens, at + 1, end, shown, names, folded)
         if item is None or any(passed.setdefault(name, text) != text for name, text in item.items()):
             return None
         at = end
-    return passed if tokens[at].upper == "FROM" and _is_filter(tokens, at + 1, stop) else None
+    is_from = tokens[at].upper == "FROM" and tokens[at + 1].start == read[0].start
+    return passed if is_from and _is_filter(tokens, at + 1, stop) else None
 
 
 def _item(
@@ -140,7 +150,7 @@ def _is_of_row(tokens: Sequence[Token], start: int, stop: int) -> bool:
         token = tokens[at]
         if token.kind == SIGN and (token.upper not in _SIGNS or is_star(tokens, at)):
             return False
-        if token.upper in _OTHER_ROWS:
+        if token.upper in _OTHER_ROWS and not is_behind_dot(tokens, at):
             return False
         is_called = token.is_name and tokens[at + 1].upper == "("
         if is_called and (token.upper not in _BEFORE_ARGUMENTS or is_behind_dot(tokens, at)):
@@ -177,11 +187,15 @@ def _is_filter(tokens: Sequence[Token], at: int, stop: int) -> bool:
 
 @dataclass
 class _Pushing:
-    """Finds the conditions of one block. Names are compared after `folded`."""
+    """Finds the conditions of one block. Names are compared after `folded`.
+
+    A condition with one of the `keywords` is not understood, because the word may be a column.
+    """
 
     block: Block
     columns: Mapping[Relation, _Texts]
     folded: Callable[[str], str]
+    keywords: frozenset[str]
 
     def found(self) -> dict[Relation, list[str]]:
         found: dict[Relation, list[str]] = {relation: [] for relation in self.columns}
@@ -213,7 +227,7 @@ class _Pushing:
             token = tokens[at]
             name = name_at(tokens, at) if _may_be_column(token, tokens, at) else None
             if name is None:
-                if token.upper in ("?", ":", "@", "{", "$", "SELECT", "EXISTS"):
+                if token.upper in ("?", ":", "@", "{", "$", "SELECT", "EXISTS") or token.upper in self.keywords:
                     return None
                 at = _type_end(tokens, at) if token.upper == "AS" else at + 1
                 continue
@@ -250,6 +264,9 @@ def _type_end(tokens: Sequence[Token], at: int) -> int:
 def _may_be_column(token: Token, tokens: Sequence[Token], at: int) -> bool:
     if token.kind == NAME:
         return True
-    if token.kind != WORD or token.raw[0].isdigit() or token.upper in _NOT_COLUMNS:
+    if token.kind != WORD or token.upper in _NOT_COLUMNS or _NUMBER.match(token.upper):
         return False
-    return not (at + 1 < len(tokens) and tokens[at + 1].upper == "(")
+    if at + 1 == len(tokens):
+        return True
+    behind = tokens[at + 1]
+    return behind.upper != "(" and not (token.upper in _BEFORE_TEXTS and behind.kind == TEXT)

@@ -140,6 +140,39 @@ def test_a_query_of_a_view_reads_only_the_files_of_its_conditions(spark: SparkSe
         assert sorted(map(tuple, frame.collect())) == sorted(rows("SELECT * FROM w x WHERE x.day = '2026-01-03'")), text
 
 
+# Queries of a table of a file for each row, as views, and conditions on the views. Spark's answer is that for Parquet.
+ODD = {
+    "(x, y) AS SELECT a, b + 1 AS a FROM {t}": "y = 11",
+    "(x, y) AS SELECT a, -a AS A FROM {t}": "y = 3 OR x = 1",
+    "AS SELECT d AS date, a FROM {t}": "date = DATE'2020-01-01' OR a = 2",
+    "AS SELECT a AS `1x`, `1x` AS a FROM {t}": "1x = 1 OR a = 9",
+    "DEFAULT COLLATION UTF8_LCASE AS SELECT a FROM {t} WHERE CAST(n AS STRING) = 'x'": "true",
+    "DEFAULT COLLATION UTF8_LCASE AS SELECT a, CAST(n AS STRING) AS k FROM {t}": "k = 'x'",
+    "AS SELECT a, n COLLATE UTF8_LCASE AS k FROM {t}": "k = 'x'",
+    "AS SELECT a, CAST(n AS STRING) AS k FROM {t}": "k = 'x'",
+    "AS SELECT a, make_interval(a) AS i, INTERVAL '1' DAY AS j, INTERVAL '1-2' YEAR TO MONTH AS k FROM {t}": "a = 1",
+    "WITH SCHEMA EVOLUTION AS SELECT a, make_interval(1, 2) AS i FROM {t}": "a = 1 AND i IS NOT NULL",
+    "WITH SCHEMA TYPE EVOLUTION AS SELECT a AS k, a + 1 AS a FROM {t}": "k = 1 OR a = 3",
+}
+
+
+@pytest.mark.parametrize("query", ODD)
+def test_views_have_the_rows_that_spark_gives_them(spark: SparkSession, rows: Rows, db: str, query: str) -> None:
+    odd = "SELECT id AS a, 10 * id AS b, make_date(2020, 1, id) AS d, date'2021-01-01' AS date, 10 - id AS `1x`, "
+    odd += "CASE id WHEN 2 THEN 'X' ELSE 'x' END AS n FROM VALUES (1), (2), (3) v (id)"
+    spark.sql(f"CREATE TABLE t USING delta PARTITIONED BY (p) AS SELECT *, a AS p FROM ({odd})")
+    spark.sql("CREATE TABLE p USING parquet AS SELECT * FROM t")
+    spark.sql(f"CREATE VIEW v {query.format(t='t')}")
+    spark.sql(f"CREATE VIEW w {query.format(t='p')}")
+    if "DEFAULT COLLATION" in query and is_connect(spark):
+        with pytest.raises(UnsupportedFeature, match=r"the default collation UTF8_LCASE\. Name the"):
+            rows("SELECT * FROM v")
+        return
+    assert rows(f"SELECT CAST(struct(*) AS STRING) FROM v WHERE {ODD[query]}") == rows(
+        f"SELECT CAST(struct(*) AS STRING) FROM w WHERE {ODD[query]}"
+    )
+
+
 @pytest.mark.parametrize("change", ["s STRING", "s INT"])
 def test_conditions_on_a_view_are_those_of_its_types(spark: SparkSession, rows: Rows, db: str, change: str) -> None:
     """A table was replaced by one with another type; the view casts to the type of its creation."""

@@ -59,12 +59,11 @@ class StoredView:
 
     @cached_property
     def items(self) -> dict[str, str]:
-        """The view's columns by name, as SQL text over the query's columns."""
+        """The view's columns by name, as SQL text over the query's columns. Empty if these have duplicate names."""
         columns = _columns_in_connect(self.described) if self.metadata is None else _columns_in_classic(self.metadata)
-        names = [name.lower() for name, _, _ in columns]
-        if len(set(names)) < len(names):
+        if len({source.lower() for _, source, _ in columns}) < len(columns):
             return {}
-        return {name: f"CAST({quoted(source)} AS {kind})" for name, source, kind in columns}
+        return {name: f"CAST({quoted(source)} AS {_collated(kind)})" for name, source, kind in columns}
 
 
 def stored_view(spark: SparkSession, parts: Sequence[str]) -> StoredView | None:
@@ -94,15 +93,27 @@ def stored_view(spark: SparkSession, parts: Sequence[str]) -> StoredView | None:
 def expanded(spark: SparkSession, view: StoredView, statement: StatementOnViews) -> DataFrame:
     """Return the rows of `view`. `statement` is the view's rewritten query.
 
-    Raises UnsupportedFeature through Spark Connect for a view created under other SQL settings.
+    Raises UnsupportedFeature through Spark Connect for a view created under other SQL settings, and for a view with a
+    default collation.
     """
+    collation = view.described.get("collation", "UTF8_BINARY")
+    if collation != "UTF8_BINARY":
+        raise UnsupportedFeature(
+            f"{view.entry.text}: through Spark Connect, a view over Delta tables cannot have the default collation "
+            f"{collation}. Name the collation in the view's query instead, or read the view in a classic session"
+        )
     frame = view.settings.rows(spark, view.entry.text, statement)
     if not is_connect(spark):
         return frame
     mode = str(view.described.get("view_schema_mode") or _COMPENSATION).upper()
     if mode == _EVOLUTION:
         return frame
-    return frame.select(*(_column(name, field, mode) for name, field in _fields(view.described)))
+    fields = _fields(view.described)
+    if len({name.lower() for name, _ in fields}) < len(fields):
+        # The query's columns have duplicate names.
+        fields = [(f"_{at}", field) for at, (_, field) in enumerate(fields)]
+        frame = frame.toDF(*(name for name, _ in fields))
+    return frame.select(*(_column(name, field, mode) for name, field in fields))
 
 
 def _fields(described: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
@@ -146,8 +157,16 @@ def _type_text(kind: Mapping[str, Any]) -> str:
     if name == "decimal":
         return f"decimal({kind['precision']}, {kind['scale']})"
     if name == "interval":
-        return f"interval {kind['start_unit']} to {kind['end_unit']}"
+        units = dict.fromkeys(kind[unit] for unit in ("start_unit", "end_unit") if unit in kind)
+        return " ".join(["interval", " to ".join(units)]).strip()
+    if name == "string" and kind.get("collation"):
+        return f"string collate {kind['collation']}"
     return "string" if name in ("char", "varchar") else name
+
+
+def _collated(kind: str) -> str:
+    # The type STRING has another collation in the query of a view with a default collation.
+    return "string collate utf8_binary" if kind == "string" else kind
 
 
 def create(spark: SparkSession, text: str, name: Sequence[str], query: str, start: int, frame: DataFrame) -> None:
