@@ -173,6 +173,18 @@ def test_views_have_the_rows_that_spark_gives_them(spark: SparkSession, rows: Ro
     )
 
 
+@pytest.mark.parametrize(
+    "condition", ["c = 'ab'", "c IN ('ab', 'x')", "v = 'ab'", "c = 'ab   '", "concat(c, '|') = 'ab   |'"]
+)
+def test_char_columns_of_a_view_are_padded(spark: SparkSession, rows: Rows, db: str, condition: str) -> None:
+    for name, provider in (("t", "delta"), ("p", "parquet")):
+        spark.sql(f"CREATE TABLE {name} (id INT, c CHAR(5), v VARCHAR(5)) USING {provider}")
+        spark.sql(f"INSERT INTO {name} VALUES (1, 'ab', 'ab'), (2, 'x', 'y'), (3, NULL, 'z')")
+    spark.sql("CREATE VIEW a AS SELECT * FROM t")
+    spark.sql("CREATE VIEW b AS SELECT * FROM p")
+    assert rows(f"SELECT id FROM a WHERE {condition}") == rows(f"SELECT id FROM b WHERE {condition}")
+
+
 @pytest.mark.parametrize("change", ["s STRING", "s INT"])
 def test_conditions_on_a_view_are_those_of_its_types(spark: SparkSession, rows: Rows, db: str, change: str) -> None:
     """A table was replaced by one with another type; the view casts to the type of its creation."""

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from slackwater.errors import InvalidArgument, UnsupportedFeature
+from slackwater.protocol.schema.char_varchar import TEXT_TYPE
 from slackwater.spark.catalog.frames import StatementOnViews
 from slackwater.spark.catalog.resolve import lake_name_of, parts_of, path_in_parts
 from slackwater.spark.catalog.session_catalog import (
@@ -74,7 +75,7 @@ def stored_view(spark: SparkSession, parts: Sequence[str]) -> StoredView | None:
     described: Mapping[str, Any] = {}
     metadata = None
     if is_connect(spark):
-        described = json.loads(plain_sql(spark, f"DESCRIBE TABLE EXTENDED {entry.text} AS JSON").collect()[0][0])
+        described = _described(spark, entry)
         text, namespace = described.get("view_text"), parts_of(described.get("view_catalog_and_namespace") or "none")
         settings = ViewSettings.of_description(described)
     else:
@@ -116,6 +117,20 @@ def expanded(spark: SparkSession, view: StoredView, statement: StatementOnViews)
     return frame.select(*(_column(name, field, mode) for name, field in fields))
 
 
+def _described(spark: SparkSession, entry: CatalogEntry) -> Mapping[str, Any]:
+    """Return the fields of `DESCRIBE TABLE EXTENDED … AS JSON`. Columns of type CHAR and VARCHAR have TEXT_TYPE."""
+    described: dict[str, Any] = json.loads(
+        plain_sql(spark, f"DESCRIBE TABLE EXTENDED {entry.text} AS JSON").collect()[0][0]
+    )
+    if any(field["type"]["name"] == "string" for field in described.get("columns", ())):
+        # In JSON, these types are STRING.
+        rows = plain_sql(spark, f"DESCRIBE TABLE {entry.text}").collect()
+        for field, row in zip(described["columns"], rows, strict=False):
+            if row.data_type.startswith(("char(", "varchar(")):
+                field[TEXT_TYPE] = row.data_type
+    return described
+
+
 def _fields(described: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
     """Return the fields of the view's columns in a description, each with the name of the query's column."""
     fields = described["columns"]
@@ -140,8 +155,11 @@ def _column(name: str, field: Mapping[str, Any], mode: str) -> Column:
     """Return the column `name` of the query as the column `field` of the view."""
     found = F.col(quoted(name))
     typed = found.cast(_type_text(field["type"])) if mode in (_COMPENSATION, _BINDING) else found
-    comment = {"comment": field["comment"]} if field.get("comment") else None
-    return typed.alias(field["name"], metadata=comment) if comment else typed.alias(field["name"])
+    metadata = {"comment": field["comment"]} if field.get("comment") else {}
+    if TEXT_TYPE in field:
+        # Spark compares columns of type CHAR with padding.
+        metadata[TEXT_TYPE] = field[TEXT_TYPE]
+    return typed.alias(field["name"], metadata=metadata) if metadata else typed.alias(field["name"])
 
 
 def _type_text(kind: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as spark_types
 
 from slackwater.errors import InvalidArgument
+from slackwater.protocol.schema.char_varchar import TEXT_TYPE
 from slackwater.spark.catalog.provider import register_provider
 from slackwater.spark.catalog.session_catalog import (
     SPARK_CATALOG,
@@ -48,7 +49,7 @@ def register_table(
     database, table = catalog_name(spark, parts)
     name = ".".join(quoted(part) for part in (SPARK_CATALOG, database, table))
     # Pass only names and types of columns, because Spark would query the provider about further properties.
-    columns = ", ".join(f"{quoted(f.name)} {f.dataType.simpleString()}" for f in schema.fields if _is_plain(f.dataType))
+    columns = ", ".join(f"{quoted(f.name)} {_type_text(f)}" for f in schema.fields if _is_plain(f.dataType))
     place = "" if location is None else f" LOCATION {text_literal(location)}"
     said = "" if comment is None else f" COMMENT {text_literal(comment)}"
     if not columns:
@@ -63,6 +64,11 @@ def register_table(
 def unregister_table(spark: SparkSession, entry: CatalogEntry) -> None:
     """Drop the table from the catalog. Spark deletes the directory of a managed table."""
     plain_sql(spark, f"DROP TABLE IF EXISTS {entry.text}")
+
+
+def _type_text(field: spark_types.StructField) -> str:
+    # Views store the type CHAR(5), and Spark compares their columns with padding.
+    return str(field.metadata.get(TEXT_TYPE, field.dataType.simpleString()))
 
 
 def _is_plain(kind: spark_types.DataType) -> bool:
