@@ -284,7 +284,7 @@ def cast_type(name: Any) -> DataType | None:
 
 
 def _own_type(name: Any) -> DataType | None:
-    """Parse the type of a cast that leaves a column of this type as it is. None if other settings decide the type."""
+    """Parse the type of a cast without effect on columns of this type. None if settings decide the type."""
     if str(name).strip().lower() == "string collate utf8_binary":
         return STRING
     data_type = cast_type(name)

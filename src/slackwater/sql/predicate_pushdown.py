@@ -42,7 +42,7 @@ _BEFORE_ARGUMENTS = frozenset(
 _SIGNS = frozenset("( ) , . : :: ? + - * / % = == != <> < <= > >= <=> || & | ^ ~ [ ]".split())
 
 _Texts: TypeAlias = Mapping[str, "str | None"]
-"""The columns of a relation by name: the text for the column in conditions, None for the name as it is."""
+"""The columns of a relation by name: the text for the column in conditions, None for the unchanged name."""
 
 
 def pushed_conditions(

@@ -201,7 +201,7 @@ def _of_view(
     items: Mapping[str, str],
     conditions: Sequence[str],
 ) -> StatementOnViews:
-    """Return the query of the view `shown`. Rows for which a condition on its columns `items` is false may be missing.
+    """Return the query of the view `shown`. Rows with a false condition on its columns `items` may be missing.
 
     `items` are SQL text over the query's columns.
     """
