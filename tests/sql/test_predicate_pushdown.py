@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from slackwater.sql.predicate_pushdown import pushed_conditions
@@ -22,8 +24,13 @@ def pushed(text: str, unknown: str = "") -> dict[str, list[str]]:
         known = [r for r in block.relations if r.parts[-1] in _COLUMNS and r.parts[-1] != unknown]
         for relation, conditions in pushed_conditions(block, {r: _COLUMNS[r.parts[-1]] for r in known}).items():
             if conditions:
-                found[relation.shown] = conditions
+                found[relation.shown] = [_readable(each) for each in conditions]
     return found
+
+
+def _readable(condition: str) -> str:
+    """The condition without the quotes of plain names."""
+    return re.sub(r"`([A-Za-z]\w*)`", r"\1", condition)
 
 
 @pytest.mark.parametrize(
@@ -31,9 +38,9 @@ def pushed(text: str, unknown: str = "") -> dict[str, list[str]]:
     [
         ("a = 1", ["a = 1"]),
         ("A = 1", ["A = 1"]),
-        ("`a` = 1", ["`a` = 1"]),
+        ("`a` = 1", ["a = 1"]),
         ("t.a = 1", ["a = 1"]),
-        ("T.`a` = 1", ["`a` = 1"]),
+        ("T.`a` = 1", ["a = 1"]),
         ("`t` . a = 1", ["a = 1"]),
         ("a = 1 AND b > 2", ["a = 1", "b > 2"]),
         ("a = 1 AND t.b > 2 AND s IS NULL", ["a = 1", "b > 2", "s IS NULL"]),
@@ -211,8 +218,23 @@ def test_a_condition_that_cannot_be_taken_apart_is_asked_of_none_or_as_a_whole()
 def test_names_are_told_apart_by_their_case_where_it_counts() -> None:
     (block,) = blocks("SELECT * FROM t WHERE A = 1 AND a = 2 AND T.b = 3 AND t.b = 4")
     columns = {block.relations[0]: ["a", "b"]}
-    assert pushed_conditions(block, columns, case_counts=True) == {block.relations[0]: ["a = 2", "b = 4"]}
-    assert pushed_conditions(block, columns) == {block.relations[0]: ["A = 1", "a = 2", "b = 3", "b = 4"]}
+    assert pushed_conditions(block, columns, case_counts=True) == {block.relations[0]: ["a = 2", "`b` = 4"]}
+    assert pushed_conditions(block, columns) == {block.relations[0]: ["A = 1", "a = 2", "`b` = 3", "`b` = 4"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "conditions"),
+    [
+        ("SELECT * FROM q WHERE a <=> q.null OR a IN (q.date, 9)", ["a <=> `null` OR a IN (`date`, 9)"]),
+        ("SELECT * FROM (SELECT q.1e AS k, a FROM q) WHERE a = k-3", ["a = `1e`-3"]),
+        ("SELECT * FROM (SELECT a, r AS x FROM q) WHERE a = X'41' OR x = 1", ["a = X'41' OR `r` = 1"]),
+        ("SELECT * FROM (SELECT a, date AS time FROM q) WHERE a = TIME'12:00:00'", ["a = TIME'12:00:00'"]),
+    ],
+)
+def test_a_column_stays_a_column_without_its_qualifier_and_under_another_name(text: str, conditions: list[str]) -> None:
+    (block,) = [each for each in blocks(text) if each.relations]
+    columns = {block.relations[0]: ["a", "null", "date", "1e", "r"]}
+    assert pushed_conditions(block, columns, tokens(text)) == {block.relations[0]: conditions}
 
 
 @pytest.mark.parametrize("relation", ["t AS x (b, a)", "t x(b, a)", "t AS x (b, a), u"])
@@ -226,7 +248,7 @@ def _around(text: str, table: str = "t") -> list[str]:
     for block in blocks(text):
         known = {r: _COLUMNS[r.parts[-1]] for r in block.relations if r.parts[-1] in _COLUMNS}
         for relation, conditions in pushed_conditions(block, known, tokens(text)).items():
-            found += conditions if relation.parts == (table,) else []
+            found += map(_readable, conditions) if relation.parts == (table,) else []
     return found
 
 
@@ -257,7 +279,7 @@ def _around(text: str, table: str = "t") -> list[str]:
         ("WITH RECURSIVE c AS (SELECT * FROM t) SELECT * FROM c WHERE a = 1", []),
         ("WITH c AS (SELECT b AS a FROM t) SELECT * FROM c WHERE a = 1", ["b = 1"]),
         ("WITH c AS (SELECT b a FROM t) SELECT * FROM c WHERE a = 1 AND c.A > 2", ["b = 1", "b > 2"]),
-        ("WITH c AS (SELECT t.`b` AS `n m`, a FROM t) SELECT * FROM c x WHERE x.`N M` = a", ["`b` = a"]),
+        ("WITH c AS (SELECT t.`b` AS `n m`, a FROM t) SELECT * FROM c x WHERE x.`N M` = a", ["b = a"]),
         ("WITH c AS (SELECT b AS a, a AS b FROM t) SELECT * FROM c WHERE a = 1 OR b = 2", ["b = 1 OR a = 2"]),
         ("SELECT 1 FROM (SELECT m AS n FROM (SELECT a AS m FROM t)) WHERE n = 1", ["a = 1"]),
         ("SELECT 1 FROM (SELECT m FROM (SELECT s AS m FROM t)) WHERE m.x.y = 1", ["s.x.y = 1"]),

@@ -12,14 +12,24 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from slackwater.predicate.sql_split import conjuncts
-from slackwater.sql.lexer import NAME, SIGN, TEXT, WORD, Token, closing, is_behind_dot, is_star, name_at, tokens_of
+from slackwater.sql.lexer import (
+    NAME,
+    SIGN,
+    TEXT,
+    WORD,
+    Token,
+    closing,
+    is_behind_dot,
+    is_star,
+    name_at,
+    quoted,
+    tokens_of,
+)
 from slackwater.sql.relations import ENDS_FROM, Block, Relation
 from slackwater.sql.text_edits import TextEdit, apply_edits
 
 # Words other than columns in conditions supported by predicates. A column may have such a name.
 _NOT_COLUMNS = frozenset({"AND", "AS", "BETWEEN", "ESCAPE", "FALSE", "IN", "IS", "LIKE", "NOT", "NULL", "OR", "TRUE"})
-# Words before the text of a literal; in other places they are columns.
-_BEFORE_TEXTS = frozenset({"DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ"})
 _NUMBER = re.compile(r"\d+(?:E\d+)?(?:[LSYDF]|BD)?\Z|\d+E\Z")
 
 # Words after FROM that change the rows or columns of a single relation.
@@ -135,13 +145,17 @@ def _item(
     name = name_at(body, 0) if body and _may_be_column(body[0], body, 0) else None
     if name is None or name.next != len(body) or len(name.parts) > 2 or (kind and alias is None):
         return {}
-    column, text = folded(name.parts[-1]), body[-1].raw
+    column, text = folded(name.parts[-1]), _spelled(body[-1])
     if column not in names or (len(name.parts) == 2 and folded(name.parts[0]) != shown):
         return {}
     new, before = column if alias is None else folded(alias.value), names[column]
     if kind:
         return {new: f"CAST({before or text} AS {kind})"}
     return {new: before if new == column else before or text}
+
+
+def _spelled(token: Token) -> str:
+    return token.raw if token.kind == NAME else quoted(token.value)
 
 
 def _is_of_row(tokens: Sequence[Token], start: int, stop: int) -> bool:
@@ -234,13 +248,12 @@ class _Pushing:
             column = self.folded(name.parts[0])
             if len(name.parts) > 1 and column == shown and self.folded(name.parts[1]) in names:
                 column = self.folded(name.parts[1])
-                changes.append(TextEdit(token.start, tokens[at + 2].start, ""))
-                token = tokens[at + 2]
+                # Without the qualifier, a word such as NULL would not be a column.
+                changes.append(TextEdit(token.start, tokens[at + 2].end, names[column] or _spelled(tokens[at + 2])))
             elif column not in names or not (is_only or (all_known and self._is_single(column, relation))):
                 return None
-            source = names[column]
-            if source is not None:
-                changes.append(TextEdit(token.start, token.end, source))
+            elif names[column] is not None:
+                changes.append(TextEdit(token.start, token.end, str(names[column])))
             is_about_it = True
             at = name.next
         # Drop a comment at the end, because it would also comment out the next condition.
@@ -269,4 +282,5 @@ def _may_be_column(token: Token, tokens: Sequence[Token], at: int) -> bool:
     if at + 1 == len(tokens):
         return True
     behind = tokens[at + 1]
-    return behind.upper != "(" and not (token.upper in _BEFORE_TEXTS and behind.kind == TEXT)
+    # A word before a text is the type of a literal: DATE '2026-11-29', X'1F'.
+    return behind.upper != "(" and behind.kind != TEXT
