@@ -334,6 +334,8 @@ def test_statements_are_all_or_nothing_in_one(spark: SparkSession, rows: Rows, l
         "SELECT assert_true(count(*) > 5) FROM orders",
         "WITH c AS (SELECT count(*) AS n FROM orders) SELECT raise_error('few') FROM c WHERE n < 5",
         "VALUES (assert_true(1 > 2))",
+        "(SELECT assert_true(false))",
+        "EXECUTE IMMEDIATE 'SELECT assert_true(false)'",
         "SELECT nope",
     ],
 )
@@ -344,8 +346,47 @@ def test_a_query_stops_all_statements_of_one(spark: SparkSession, lake: slackwat
     with pytest.raises(OperationNotAllowed, match="rolled back"):
         spark.sql("COMMIT")
     assert counted(lake, "orders") == 0
-    spark.sql("BEGIN ATOMIC SELECT assert_true(count(*) = 0) FROM orders; INSERT INTO orders VALUES (1, 'a'); END")
+    spark.sql(
+        "BEGIN ATOMIC SELECT assert_true(count(*) = 0) FROM orders; SELECT 1 AS a, 2 AS a, array(make_interval(1, 2)); "
+        "SHOW TABLES; INSERT INTO orders VALUES (1, 'a'); END"
+    )
     assert counted(lake, "orders") == 1
+
+
+def test_parameters_belong_to_all_statements_of_one(spark: SparkSession, rows: Rows, lake: slackwater.Lake) -> None:
+    text = "BEGIN ATOMIC INSERT INTO lake.orders VALUES (?, 'a'); INSERT INTO lake.orders VALUES (?, ?); END"
+    spark.sql(text, [3, 4, "b"])
+    assert rows("SELECT id, sku FROM lake.orders") == [(3, "a"), (4, "b")]
+    with pytest.raises(InvalidArgument, match="args has 2 values"):
+        spark.sql(text, [5, 6])
+    with pytest.raises(InvalidArgument, match=":missing has no value"):
+        spark.sql("BEGIN ATOMIC INSERT INTO lake.orders VALUES (7, 'c'); SELECT :missing; END", {"x": 1})
+    assert counted(lake, "orders") == 2
+    spark.sql("BEGIN TRANSACTION")
+    spark.sql("ROLLBACK")
+
+
+@pytest.mark.parametrize("word", ["COMMIT", "ROLLBACK", "BEGIN TRANSACTION"])
+def test_all_statements_of_one_are_one_transaction(spark: SparkSession, lake: slackwater.Lake, word: str) -> None:
+    with pytest.raises(OperationNotAllowed, match="cannot be a statement of BEGIN ATOMIC"):
+        spark.sql(f"BEGIN ATOMIC INSERT INTO lake.orders VALUES (1, 'a'); {word}; DELETE FROM lake.orders; END")
+    assert counted(lake, "orders") == 0
+
+
+def test_an_error_of_another_thread_rolls_nothing_back(spark: SparkSession, lake: slackwater.Lake) -> None:
+    spark.sql("BEGIN TRANSACTION")
+    spark.sql("INSERT INTO lake.orders VALUES (1, 'a')")
+    with ThreadPoolExecutor(1) as pool, pytest.raises(PySparkException):
+        pool.submit(spark.sql, "SELECT nope").result()
+    spark.sql("COMMIT")
+    assert counted(lake, "orders") == 1
+
+
+def test_dynamic_sql_changes_tables_of_the_current_lake(spark: SparkSession, rows: Rows, lake: slackwater.Lake) -> None:
+    spark.sql("USE lake")
+    spark.sql("EXECUTE IMMEDIATE 'INSERT INTO orders VALUES (8, ''z''), (9, ''y'')'")
+    spark.sql("EXECUTE IMMEDIATE 'DELETE FROM orders WHERE id = ?' USING 9")
+    assert rows("SELECT id FROM orders") == [(8,)]
 
 
 def test_a_lake_that_is_closed_has_no_name(spark: SparkSession, rows: Rows, db: str, tmp_path: Path) -> None:

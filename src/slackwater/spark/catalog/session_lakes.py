@@ -81,6 +81,7 @@ class SessionNames:
     """The current namespace of the current lake: the prefix of table names without one."""
     transaction: AttachedTransaction | None = None
     transaction_lake: AttachedLake | None = None
+    transaction_thread: int = 0
     settings: dict[str, Any] = field(default_factory=dict)
     """Settings by SET TRANSACTION for the next transaction: arguments of `Lake.transaction`."""
 

@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from slackwater.errors import InvalidArgument, SlackwaterError, UnsupportedFeature
+from slackwater.errors import InvalidArgument, SlackwaterError, TableNotFound, UnsupportedFeature
 from slackwater.spark.catalog.resolve import resolve
 from slackwater.spark.catalog.session_catalog import plain_sql
 from slackwater.spark.sql.query import names_delta_tables
@@ -94,7 +94,15 @@ def _is_about_delta(spark: SparkSession, text: str, tokens: Sequence[Token]) -> 
     if tokens[0].upper in _QUERIES:
         return names_delta_tables(spark, text, tokens)
     names = (name_at(tokens, at) for at in range(1, len(tokens)) if tokens[at - 1].upper != ".")
-    return any(resolve(spark, parts) is not None for parts in dict.fromkeys(n.parts for n in names if n is not None))
+    return any(_is_delta(spark, parts) for parts in dict.fromkeys(n.parts for n in names if n is not None))
+
+
+def _is_delta(spark: SparkSession, parts: Sequence[str]) -> bool:
+    try:
+        return resolve(spark, parts) is not None
+    except TableNotFound:
+        # After USE of a lake, each word could be a table of the lake.
+        return False
 
 
 def _value(spark: SparkSession, expression: str) -> Any:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from slackwater.errors import InvalidArgument, OperationNotAllowed
 from slackwater.spark.catalog.namespaces import is_namespace, tables_of
 from slackwater.spark.catalog.resolve import lake_name_of
 from slackwater.spark.catalog.session_lakes import AttachedLake, SessionNames
 from slackwater.spark.sql.statement import Statement, nothing
-from slackwater.sql.lexer import OPENS_QUERY, SqlName, TokenCursor, name_at, tokens_of
-from slackwater.sql.parameters import with_literals
+from slackwater.sql.lexer import SqlName, TokenCursor, name_at
 
 _CONTROL = ("OPTIMISTIC", "LOCKING")
 _ENDED_BY_ERROR = (
@@ -84,6 +85,9 @@ def begin(statement: Statement) -> DataFrame | None:
     cursor = statement.cursor()
     cursor.expect("BEGIN")
     if cursor.accept("ATOMIC"):
+        statement = statement.with_values()
+        cursor = statement.cursor()
+        cursor.expect("BEGIN", "ATOMIC")
         return _all_or_nothing(statement, cursor)
     if not cursor.accept_any("TRANSACTION", "WORK"):
         # BEGIN … END is a script of Spark.
@@ -96,6 +100,8 @@ def _all_or_nothing(statement: Statement, cursor: TokenCursor) -> DataFrame:
     """Run `BEGIN ATOMIC a; b; END`, a transaction of these statements. The rows of queries are computed and dropped."""
     texts = []
     while not cursor.accept("END"):
+        if cursor.ahead() in ("BEGIN", "COMMIT", "ROLLBACK"):
+            raise OperationNotAllowed(f"{cursor.ahead()} cannot be a statement of BEGIN ATOMIC … END. Leave it out")
         texts.append(cursor.until(";", "END"))
         if cursor.is_done:
             raise cursor.unexpected("; or END")
@@ -104,14 +110,26 @@ def _all_or_nothing(statement: Statement, cursor: TokenCursor) -> DataFrame:
     _begin(statement, TokenCursor("", []))
     for text in filter(None, texts):
         # An error in a statement rolls the transaction back.
-        frame = statement.spark.sql(with_literals(text, statement.args) if statement.args else text)
-        if {token.upper for token in (tokens_of(text) or [])[:1]} & OPENS_QUERY:
-            try:
-                frame.write.format("noop").mode("overwrite").save()
-            except BaseException as error:
-                roll_back_after(statement.spark, error)
-                raise
+        frame = statement.spark.sql(text)
+        try:
+            _compute(frame)
+        except BaseException as error:
+            roll_back_after(statement.spark, error)
+            raise
     return _end(SessionNames.of(statement.spark), "COMMIT", statement.spark)
+
+
+def _compute(frame: DataFrame) -> None:
+    """Compute all rows of a frame. A frame of a command already has its rows."""
+    if not frame.columns:
+        return
+    renamed = frame.toDF(*(f"_{at}" for at in range(len(frame.columns))))
+    # Spark writes no calendar intervals.
+    columns = [
+        F.col(field.name).cast("string") if "interval" in field.dataType.simpleString() else F.col(field.name)
+        for field in renamed.schema.fields
+    ]
+    renamed.select(*columns).write.format("noop").mode("overwrite").save()
 
 
 def _begin(statement: Statement, cursor: TokenCursor) -> None:
@@ -123,7 +141,7 @@ def _begin(statement: Statement, cursor: TokenCursor) -> None:
     settings, names.settings = dict(names.settings), {}
     begun = lake.transaction(statement.spark, **settings)
     begun.__enter__()
-    names.transaction, names.transaction_lake = begun, lake
+    names.transaction, names.transaction_lake, names.transaction_thread = begun, lake, threading.get_ident()
 
 
 def _lake_of(names: SessionNames, cursor: TokenCursor) -> AttachedLake:
@@ -222,9 +240,9 @@ def _table_name(statement: Statement, cursor: TokenCursor) -> str:
 
 
 def roll_back_after(spark: SparkSession, error: BaseException) -> None:
-    """Roll the session's transaction back after a failed statement, with a note in the error."""
+    """Roll the session's transaction back after a failed statement of its thread, with a note in the error."""
     names = SessionNames.of(spark)
-    if names.open_transaction is None:
+    if names.open_transaction is None or names.transaction_thread != threading.get_ident():
         return
     names.open_transaction.rollback()
     if hasattr(error, "add_note"):
