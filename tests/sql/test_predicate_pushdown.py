@@ -244,7 +244,7 @@ def test_columns_with_names_of_the_alias_are_other_columns(relation: str) -> Non
 
 def _around(text: str, table: str = "t") -> list[str]:
     """The conditions on the table, those of queries around it too."""
-    found = []
+    found: list[str] = []
     for block in blocks(text):
         known = {r: _COLUMNS[r.parts[-1]] for r in block.relations if r.parts[-1] in _COLUMNS}
         for relation, conditions in pushed_conditions(block, known, tokens(text)).items():
