@@ -227,7 +227,7 @@ VIEWS = {
 }
 
 
-@pytest.mark.parametrize("kind", ["TEMP", "GLOBAL TEMP"])
+@pytest.mark.parametrize("kind", ["TEMP", pytest.param("GLOBAL TEMP", marks=pytest.mark.long)])
 def test_a_query_of_a_view_reads_only_the_files_of_its_conditions(
     spark: SparkSession, rows: Rows, db: str, kind: str
 ) -> None:
