@@ -252,8 +252,8 @@ class _Pushing:
                 changes.append(TextEdit(token.start, tokens[at + 2].end, names[column] or _spelled(tokens[at + 2])))
             elif column not in names or not (is_only or (all_known and self._is_single(column, relation))):
                 return None
-            elif names[column] is not None:
-                changes.append(TextEdit(token.start, token.end, str(names[column])))
+            elif (source := names[column]) is not None:
+                changes.append(TextEdit(token.start, token.end, source))
             is_about_it = True
             at = name.next
         # Drop a comment at the end, because it would also comment out the next condition.

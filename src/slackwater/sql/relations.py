@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from slackwater.errors import InvalidArgument
 from slackwater.sql.lexer import (
     OPENS_QUERY,
     TEXT,
+    SqlName,
     Token,
     closing,
     is_behind_dot,
@@ -117,6 +118,16 @@ def blocks_of(
 def relations_of(text: str, tokens: Sequence[Token], *, case_counts: bool = False) -> list[Relation]:
     """Return the relations of all blocks. Arguments and errors are those of `blocks_of`."""
     return [relation for block in blocks_of(text, tokens, case_counts=case_counts) for relation in block.relations]
+
+
+def table_names_of(query: str, *, case_counts: bool) -> Iterator[SqlName]:
+    """Yield the names of the relations of `query`, except functions and names in other forms."""
+    tokens = tokens_of(query) or []
+    starts = {token.start: at for at, token in enumerate(tokens)}
+    for relation in relations_of(query, tokens, case_counts=case_counts):
+        name = name_at(tokens, starts[relation.start]) if relation.arguments is None else None
+        if name is not None and name.parts == relation.parts:
+            yield name
 
 
 @dataclass(slots=True)

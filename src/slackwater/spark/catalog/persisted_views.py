@@ -35,9 +35,9 @@ from slackwater.spark.catalog.view_settings import ViewSettings
 from slackwater.spark.session.classic_connect import is_connect
 from slackwater.spark.session.jvm_objects import copied, java_class
 from slackwater.spark.session.settings import is_case_sensitive
-from slackwater.sql.lexer import name_at, quoted, tokens_of
+from slackwater.sql.lexer import quoted, tokens_of
 from slackwater.sql.parameters import text_literal
-from slackwater.sql.relations import relations_of
+from slackwater.sql.relations import relations_of, table_names_of
 from slackwater.sql.text_edits import TextEdit, apply_edits
 
 _COMPENSATION, _BINDING, _EVOLUTION = "COMPENSATION", "BINDING", "EVOLUTION"
@@ -81,7 +81,7 @@ def stored_view(spark: SparkSession, parts: Sequence[str]) -> StoredView | None:
     else:
         metadata = catalog_metadata(spark, entry.parts)
         text = metadata.viewText().getOrElse(None) if metadata.viewText().isDefined() else None
-        namespace = tuple(str(metadata.viewCatalogAndNamespace().mkString("\0")).split("\0"))
+        namespace = tuple(_texts(metadata.viewCatalogAndNamespace()))
         settings = ViewSettings.of_catalog(metadata)
     if not text or len(namespace) != 2 or namespace[0] != SPARK_CATALOG:
         return None
@@ -146,8 +146,7 @@ def _columns_in_connect(described: Mapping[str, Any]) -> list[tuple[str, str, st
 def _columns_in_classic(metadata: Any) -> list[tuple[str, str, str]]:
     """Return the view's columns: the name, the name in the query, and the type."""
     fields = StructType.fromJson(json.loads(metadata.schema().json())).fields
-    count = metadata.viewQueryColumnNames().size()
-    names = metadata.viewQueryColumnNames().mkString("\0").split("\0") if count else [each.name for each in fields]
+    names = _texts(metadata.viewQueryColumnNames()) or [each.name for each in fields]
     return [(f.name, name, f.dataType.simpleString()) for name, f in zip(names, fields, strict=True)]
 
 
@@ -265,17 +264,19 @@ def _with_whole_names(query: str, namespace: Sequence[str], folds: bool, case_co
 
     With `folds`, the names are in lower case. Names of common tables are case-sensitive if `case_counts`.
     """
-    tokens = tokens_of(query) or []
-    starts = {token.start: at for at, token in enumerate(tokens)}
     changes = []
-    for relation in relations_of(query, tokens, case_counts=case_counts):
-        name = name_at(tokens, starts[relation.start]) if relation.arguments is None else None
-        if name is None or name.parts != relation.parts or path_in_parts(name.parts) is not None or len(name.parts) > 2:
+    for name in table_names_of(query, case_counts=case_counts):
+        if path_in_parts(name.parts) is not None or len(name.parts) > 2:
             continue
         own = [part.lower() if folds else part for part in name.parts]
         whole = ".".join(map(quoted, [*namespace[: 3 - len(own)], *own]))
         changes.append(TextEdit(name.start, name.end, whole))
     return apply_edits(query, changes)
+
+
+def _texts(found: Any) -> list[str]:
+    """Return a Scala sequence of texts, in one call into the JVM. No text is empty or holds a NUL."""
+    return [text for text in str(found.mkString("\0")).split("\0") if text]
 
 
 def _some(spark: SparkSession, value: str) -> Any:

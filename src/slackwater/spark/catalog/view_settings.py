@@ -120,11 +120,11 @@ class ViewSettings:
             self._require(spark.client, shown)
 
     def rows(
-        self, spark: SparkSession, shown: str, statement: StatementOnViews, items: Sequence[str] | None = None
+        self, spark: SparkSession, shown: str, statement: StatementOnViews, items: Sequence[str] = ()
     ) -> DataFrame:
         """Return the rows of `statement`, the query of the view `shown`, resolved with these settings.
 
-        `items`: SQL text of the columns over the query's columns, None for the query's columns. Through Connect, each
+        `items`: SQL text of the columns over the query's columns, empty for the query's columns. Through Connect, each
         query raises UnsupportedFeature if the session's settings differ. Call `require` before.
         """
         if not is_connect(spark):

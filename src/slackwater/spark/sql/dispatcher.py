@@ -8,7 +8,6 @@ from typing import Any, TypeAlias
 from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.spark.catalog.frames import sql_over, with_frames
-from slackwater.spark.catalog.session_lakes import SessionNames
 from slackwater.spark.session.plan_text import explained
 from slackwater.spark.sql import alterations, changes, creation, describe, services, show, transactions, view_statements
 from slackwater.spark.sql.dynamic_sql import execute, require_no_unseen_truncation, spelled_out
@@ -73,7 +72,6 @@ def run(
     table that cannot be parsed. An error within a transaction rolls the transaction back.
     """
     tokens = tokens_of(text) if isinstance(text, str) else None
-    transaction = SessionNames.of(spark).open_transaction
     try:
         if tokens:
             with with_frames(spark, text, frames) as (formatted, views):
@@ -84,8 +82,7 @@ def run(
                 return found
         return original(text, args, **frames)
     except BaseException as error:
-        if transaction is not None and transaction.is_open:
-            transactions.roll_back_after(spark, error)
+        transactions.roll_back_after(spark, error)
         raise
 
 

@@ -170,7 +170,6 @@ def _view(spark: SparkSession, parts: tuple[str, ...]) -> ViewRows | None:
     stored = stored_view(spark, parts) if kept is None else None
     if stored is None:
         return kept
-
     shown = stored.entry.text
 
     def rows(conditions: Sequence[str]) -> DataFrame:
@@ -182,15 +181,14 @@ def _view(spark: SparkSession, parts: tuple[str, ...]) -> ViewRows | None:
     with reading(shown):
         if not names_delta_tables(spark, stored.query, settings=stored.settings):
             return None
-        return ViewRows(rows, stored.query, tuple(stored.items))
+        return ViewRows(rows, stored.query, lambda: stored.items)
 
 
 def _rows_of_kept(spark: SparkSession, view: KeptView, shown: str, conditions: Sequence[str]) -> DataFrame:
-    items = view.items
-    statement = _of_view(spark, shown, view.query, view.settings, items or {}, conditions)
+    statement = _of_view(spark, shown, view.query, view.settings, view.items, conditions)
     statement.views |= view.frames
-    frame = view.settings.rows(spark, shown, statement, None if items is None else _aliased(items))
-    return frame.toDF(*view.columns) if items is None else frame
+    frame = view.settings.rows(spark, shown, statement, _aliased(view.items))
+    return frame if view.items else frame.toDF(*view.columns)
 
 
 def _of_view(
@@ -270,10 +268,10 @@ class _Reads:
             for each in block.relations
             if _key(each) in tables
         }
-        views = {each: kept[each.parts].columns for each in block.relations if _is_kept(each, kept)}
+        views = [each for each in block.relations if _is_kept(each, kept)]
         pushed: Mapping[Relation, list[str]] = {}
         if prunes and (block.where is not None or block.user is not None):
-            columns = {relation: names for relation, names in views.items() if names}
+            columns = {relation: names for relation in views if (names := kept[relation.parts].columns())}
             columns |= {relation: each.schema.names for relation, each in seen.items()}
             pushed = pushed_conditions(block, columns, tokens, case_counts=is_case_sensitive(spark))
         return _Reads(

@@ -85,10 +85,7 @@ def begin(statement: Statement) -> DataFrame | None:
     cursor = statement.cursor()
     cursor.expect("BEGIN")
     if cursor.accept("ATOMIC"):
-        statement = statement.with_values()
-        cursor = statement.cursor()
-        cursor.expect("BEGIN", "ATOMIC")
-        return _all_or_nothing(statement, cursor)
+        return _all_or_nothing(statement.with_values())
     if not cursor.accept_any("TRANSACTION", "WORK"):
         # BEGIN … END is a script of Spark.
         return None
@@ -96,8 +93,10 @@ def begin(statement: Statement) -> DataFrame | None:
     return nothing(statement.spark)
 
 
-def _all_or_nothing(statement: Statement, cursor: TokenCursor) -> DataFrame:
+def _all_or_nothing(statement: Statement) -> DataFrame:
     """Run `BEGIN ATOMIC a; b; END`, a transaction of these statements. The rows of queries are computed and dropped."""
+    cursor = statement.cursor()
+    cursor.expect("BEGIN", "ATOMIC")
     texts = []
     while not cursor.accept("END"):
         if cursor.ahead() in ("BEGIN", "COMMIT", "ROLLBACK"):
@@ -109,27 +108,22 @@ def _all_or_nothing(statement: Statement, cursor: TokenCursor) -> DataFrame:
     cursor.done()
     _begin(statement, TokenCursor("", []))
     for text in filter(None, texts):
-        # An error in a statement rolls the transaction back.
-        frame = statement.spark.sql(text)
-        try:
-            _compute(frame)
-        except BaseException as error:
-            roll_back_after(statement.spark, error)
-            raise
+        _compute(statement.spark.sql(text))
     return _end(SessionNames.of(statement.spark), "COMMIT", statement.spark)
 
 
 def _compute(frame: DataFrame) -> None:
     """Compute all rows of a frame. A frame of a command already has its rows."""
-    if not frame.columns:
+    types = [field.dataType.simpleString() for field in frame.schema.fields]
+    if not types:
         return
-    renamed = frame.toDF(*(f"_{at}" for at in range(len(frame.columns))))
+    names = [f"_{at}" for at in range(len(types))]
     # Spark writes no calendar intervals.
     columns = [
-        F.col(field.name).cast("string") if "interval" in field.dataType.simpleString() else F.col(field.name)
-        for field in renamed.schema.fields
+        F.col(name).cast("string") if "interval" in kind else F.col(name)
+        for name, kind in zip(names, types, strict=True)
     ]
-    renamed.select(*columns).write.format("noop").mode("overwrite").save()
+    frame.toDF(*names).select(*columns).write.format("noop").mode("overwrite").save()
 
 
 def _begin(statement: Statement, cursor: TokenCursor) -> None:

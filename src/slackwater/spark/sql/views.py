@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -22,8 +22,8 @@ from slackwater.spark.catalog.session_catalog import GLOBAL_TEMP, entry_of, plai
 from slackwater.spark.catalog.session_lakes import session_key
 from slackwater.spark.catalog.view_settings import ViewSettings
 from slackwater.spark.session.settings import is_case_sensitive
-from slackwater.sql.lexer import name_at, quoted, tokens_of
-from slackwater.sql.relations import Relation, relations_of
+from slackwater.sql.lexer import quoted, tokens_of
+from slackwater.sql.relations import Relation, relations_of, table_names_of
 from slackwater.sql.text_edits import TextEdit, apply_edits
 
 _MARK = "__slackwater_view"
@@ -51,13 +51,13 @@ class KeptView:
     settings: ViewSettings
 
     @property
-    def items(self) -> dict[str, str] | None:
-        """The view's columns by name, as SQL text over the query's columns. None if these have duplicate names.
+    def items(self) -> dict[str, str]:
+        """The view's columns by name, as SQL text over the query's columns. Empty if these have duplicate names.
 
         A table of `SELECT *` may have other columns by now.
         """
         if len({column.lower() for column in self.query_columns}) < len(self.query_columns):
-            return None
+            return {}
         return dict(zip(self.columns or self.query_columns, map(quoted, self.query_columns), strict=True))
 
 
@@ -70,7 +70,7 @@ class ViewRows:
 
     read: Callable[[Sequence[str]], DataFrame]
     query: str
-    columns: Sequence[str] = ()
+    columns: Callable[[], Collection[str]]
 
 
 def keep(
@@ -130,7 +130,7 @@ def kept_view(
         with reading(".".join((*parts[:-1], _key(spark, parts[-1])))):
             return read(found, ".".join(parts), conditions)
 
-    return ViewRows(rows, found.query, tuple(found.items or ()))
+    return ViewRows(rows, found.query, lambda: found.items)
 
 
 def is_temporary_view(spark: SparkSession, parts: tuple[str, ...]) -> bool:
@@ -235,12 +235,9 @@ def _mark(spark: SparkSession, parts: tuple[str, ...]) -> str | None:
 
 def _with_whole_names(spark: SparkSession, query: str) -> str:
     """Return the query with full names of its tables, with the current database or lake."""
-    tokens = tokens_of(query) or []
-    starts = {token.start: at for at, token in enumerate(tokens)}
     changes = []
-    for relation in relations_of(query, tokens, case_counts=is_case_sensitive(spark)):
-        name = name_at(tokens, starts[relation.start]) if relation.arguments is None else None
-        if name is None or name.parts != relation.parts or path_in_parts(name.parts) is not None:
+    for name in table_names_of(query, case_counts=is_case_sensitive(spark)):
+        if path_in_parts(name.parts) is not None:
             continue
         in_lake = lake_name_of(spark, name.parts)
         if in_lake is not None and (in_lake.is_certain or in_lake.is_there):
